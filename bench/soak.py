@@ -7,7 +7,8 @@ the first to the last moment. Four parts follow each other, and each can be left
 1. ``--handovers``: SIGTERM and kill -9 of the leader with the lease of the default Configuration;
 2. ``--kills``: kill -9 at each write point (``tests.write_points``), before the write reaches the API server and after;
    the lease is deleted then, so that the next leader need not wait for its end; there are three replicas, so that
-   the next kill need not wait for the start of the one that was killed;
+   the next kill need not wait for the start of the one that was killed, and each is a fork of a process that has
+   imported the program; ``bench.traffic`` creates what makes the write necessary;
 3. ``--faults``: API server and leader stopped (SIGSTOP), API server killed, lease faults, a bad network;
 4. ``--minutes``: no faults: memory, tasks and the delay of the event loop of both replicas.
 
@@ -26,7 +27,7 @@ import tempfile
 import time
 import urllib.request
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ from tests.observing import Observer
 from tests.replicas import Candidate, balanced, candidates, define, holder, of_the_leader, release, settings
 from tests.write_points import POINTS, arm
 
-PATIENCE_SECONDS, UNMET_SECONDS, POLL_SECONDS, SAMPLE_SECONDS, TOLD_SECONDS = 120.0, 60.0, 0.05, 5.0, 300.0
+PATIENCE_SECONDS, UNMET_SECONDS, POLL_SECONDS, SAMPLE_SECONDS, TOLD_SECONDS = 600.0, 300.0, 0.05, 5.0, 300.0
 HANGS_SECONDS, LEASE_FAULT_SECONDS, NETWORK_SECONDS = 60.0, 8.0, 10.0
 RENEW_DEADLINE_SECONDS = 10.0
 """As in the default Configuration: after this time without an answer the leader writes no more."""
@@ -59,6 +60,15 @@ MOST_GROWTH, MOST_LAG_MS = 5.0, 20.0
 """What memory and tasks may grow by without faults, in percent, and how long the event loop may delay its timers."""
 TAKEOVER_SECONDS = {signal.SIGTERM: 3.0, signal.SIGKILL: 17.0}
 """Within this time another replica has the lease when the leader gets one of these signals."""
+PREEMPTION = ("low",) * 6 + ("high",)
+LEADS_TO: Mapping[str, Sequence[str]] = {
+    "reserve": ("checked",),
+    "say why it waits": ("withdrawn",),
+    **dict.fromkeys(("evict", "release", "suspend", "reset the status of the Job"), PREEMPTION),
+    "delete the Workload": ("withdrawn",),
+    "finalizer of a ClusterQueue": ("queue",),
+}
+"""What is created so that the leader makes a write that is seldom otherwise."""
 LAG, TASKS, RSS = "seiretsu_event_loop_lag_seconds_bucket", "seiretsu_event_loop_tasks", "process_resident_memory_bytes"
 
 
@@ -148,6 +158,7 @@ class Soak:
         """
         await leading(group)
         await eventually(lambda: sum(each.warm for each in group) > 1, within=PATIENCE_SECONDS)
+        provoking = asyncio.create_task(self.traffic.provoke(LEADS_TO.get(point, ("short",))))
         arm([each.killer for each in group], point, reaches=reaches)
         try:
             await eventually(lambda: not all(each.alive for each in group), within=UNMET_SECONDS)
@@ -155,13 +166,15 @@ class Soak:
             group[0].killer.armed.clear()
             self.unmet.append(point)
             return
+        finally:
+            provoking.cancel()
         began = time.monotonic()
         await release(self.client)
         await self.progress(f"kill -9 {'after' if reaches else 'before'}: {point}", began)
         for each in group:
             if not each.alive:
                 await each.restart()
-            each.proxy.seen.clear()
+            each.proxy.forget()
 
     async def hang_api_server(self, both: list[Candidate]) -> None:
         """Stops the API server longer than the lease lasts; no replica may try a write after its end (T12)."""
@@ -250,10 +263,17 @@ async def all_ready(both: list[Candidate]) -> None:
 
 
 def scraped(port: int) -> dict[str, float]:
-    """The series of a replica."""
+    """The series of a replica that are read here."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        lines = (line for line in answer.read().decode().splitlines() if line and not line.startswith("#"))
-        return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+        return series(answer.read().decode())
+
+
+def series(page: str) -> dict[str, float]:
+    """Returns those series of a page of metrics that are read here: a sample of all of them, kept every five seconds
+    for two hours, would take hundreds of MiB.
+    """
+    lines = (line.rpartition(" ") for line in page.splitlines() if line.startswith((LAG, TASKS, RSS)))
+    return {sys.intern(name): float(value) for name, _, value in lines}
 
 
 def quantile(before: dict[str, float], after: dict[str, float], share: float) -> float:
@@ -294,8 +314,9 @@ async def steady(both: list[Candidate], ports: list[int], minutes: float) -> tup
                 told = time.monotonic()
                 for name, found in samples.items():
                     say(name, found[-1 - round(TOLD_SECONDS / SAMPLE_SECONDS) :])
-                for each in both:  # two hours of requests are not needed and take the memory of this process
-                    each.proxy.seen.clear()
+                for each in both:  # two hours of requests and logs are not needed, and would fill this process
+                    each.proxy.forget()
+                    each.served.log.clear()
         return [row(name, found) for name, found in samples.items()], idle.quantile_ms(0.99)
 
 
@@ -347,13 +368,15 @@ async def soak(plane: ControlPlane, chosen: argparse.Namespace, scratch: Path) -
         run = Soak(plane, client, traffic, observer, seed)
 
         @contextlib.asynccontextmanager
-        async def replicas(name: str, count: int = 2) -> AsyncIterator[tuple[list[Candidate], list[int]]]:
+        async def replicas(
+            name: str, count: int = 2, *, forked: bool = False
+        ) -> AsyncIterator[tuple[list[Candidate], list[int]]]:
             ports = [free_port() for _ in range(count)]
             files = [
                 settings(scratch / f"{name}-{number}.yaml", metrics=f"127.0.0.1:{each}")
                 for number, each in enumerate(ports)
             ]
-            async with candidates(connection, scratch, files, balancer) as both:
+            async with candidates(connection, scratch, files, balancer, forked=forked) as both:
                 try:
                     yield both, ports
                 finally:
@@ -373,9 +396,9 @@ async def soak(plane: ControlPlane, chosen: argparse.Namespace, scratch: Path) -
             for number in range(2 * chosen.handovers):
                 await run.hand_over(both, (signal.SIGTERM, signal.SIGKILL)[number % 2])
         if chosen.kills:
-            async with replicas("killed", KILLED) as (group, _):
+            async with replicas("killed", KILLED, forked=True) as (group, _):
                 for number in range(chosen.kills):
-                    for place, point in enumerate(run.random.sample(list(POINTS), len(POINTS))):
+                    for place, point in run.random.sample(list(enumerate(POINTS)), len(POINTS)):
                         await run.kill_at(group, point, reaches=bool((number + place) % 2))
         if chosen.faults:
             async with replicas("faulty") as (both, _):
@@ -388,7 +411,9 @@ async def soak(plane: ControlPlane, chosen: argparse.Namespace, scratch: Path) -
         async with replicas("steady") as (both, ports):
             failed = len(traffic.failures)
             if chosen.minutes:
-                rows, idle = await steady(both, ports, chosen.minutes)
+                with ahead(plane) as told:
+                    print(told, flush=True)
+                    rows, idle = await steady(both, ports, chosen.minutes)
             failed = len(traffic.failures) - failed
             await traffic.drained(within=600)
             observed = await asyncio.to_thread(observer.end)
@@ -444,9 +469,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as scratch,
         ControlPlane.start(spec=Spec(nodes=(NodeGroup(4),))) as plane,
-        ahead(plane) as told,
     ):
-        print(told, flush=True)
         sys.exit(uvloop.run(soak(plane, chosen, Path(scratch))))
 
 

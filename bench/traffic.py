@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 from api.objects import Raw, Resource
@@ -27,7 +27,7 @@ SORTS = {"short": 60, "low": 7, "high": 12, "checked": 10, "deleted": 5, "withdr
 """What is created, and how often of a hundred times."""
 MOST_OPEN = 60
 """While so many Jobs have not ended, none are created."""
-LOOK_SECONDS, AGAIN_SECONDS, SOON_SECONDS = 2.0, 0.5, 3.0
+LOOK_SECONDS, AGAIN_SECONDS, SOON_SECONDS, PROVOKE_SECONDS = 2.0, 0.5, 3.0, 0.25
 
 
 def setting() -> list[tuple[Resource, Raw]]:
@@ -75,6 +75,7 @@ class Traffic:
         self._client = client
         self._random = random.Random(seed)
         self._open = 0
+        self._numbers = itertools.count()
         self._stopped = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -89,12 +90,15 @@ class Traffic:
         """Creates Jobs, and gives those of the check their turn, until it is cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._look())
-            for number in itertools.count():
+            while True:
                 await asyncio.sleep(1 / self.rate)
-                if self._open < MOST_OPEN and not self._stopped.is_set():
-                    task = asyncio.create_task(self._one(number))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
+                self._begin(self._random.choices(list(SORTS), list(SORTS.values()))[0])
+
+    async def provoke(self, sorts: Sequence[str]) -> None:
+        """Creates what is needed for a certain write besides all else, again and again until it is cancelled."""
+        for sort in itertools.cycle(sorts):
+            self._begin(sort)
+            await asyncio.sleep(PROVOKE_SECONDS)
 
     async def drained(self, within: float) -> None:
         """Creates no more, and waits until all Jobs have ended."""
@@ -104,8 +108,13 @@ class Traffic:
             while await self._patiently(self._count_open):  # noqa: ASYNC110 - the Jobs end in another process
                 await asyncio.sleep(LOOK_SECONDS)
 
-    async def _one(self, number: int) -> None:
-        sort = self._random.choices(list(SORTS), list(SORTS.values()))[0]
+    def _begin(self, sort: str) -> None:
+        if self._open < MOST_OPEN and not self._stopped.is_set():
+            task = asyncio.create_task(self._one(sort, next(self._numbers)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _one(self, sort: str, number: int) -> None:
         name = f"{sort}-{number}"
         if sort == "queue":
             await self._create(CLUSTER_QUEUES, ours("ClusterQueue", f"soak-{name}", {"namespaceSelector": {}}))

@@ -25,6 +25,7 @@ from tests.app.http import Wire, get
 from tests.effort import cases
 from tests.eventually import eventually
 from tests.faults import FaultProxy, Request, proxied
+from tests.forked import Forked
 from tests.serving import Served
 from tests.write_points import Killer
 from webhook.configurations import Endpoint, Options, mutating, validating
@@ -93,8 +94,10 @@ class Balancer:
             writer.transport.abort()
             self._open.discard(writer)
             return
-        await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
-        self._open.discard(writer)
+        try:
+            await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
+        finally:
+            self._open.discard(writer)
 
     async def close(self) -> None:
         """Cut what is open, and wait until it has ended."""
@@ -104,7 +107,7 @@ class Balancer:
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
+    with contextlib.suppress(ConnectionError, RuntimeError):  # uvloop's error for what the other direction has closed
         while data := await source.read(65536):
             target.write(data)
             await target.drain()
@@ -139,10 +142,10 @@ def hooks(port: int) -> list[Raw]:
     return [mutating(options), validating(options)]
 
 
-def replica(kubeconfig: Path, settings: Path) -> Served:
+def replica(kubeconfig: Path, settings: Path, *, forked: bool = False) -> Served:
     """Another replica as the chart runs it, but on a different port, and for tests with less time as a lame duck."""
     options = ["--config", str(settings), "--bind", "127.0.0.1:0", "--lame-duck", str(LAME_DUCK_SECONDS)]
-    return Served(options, {"KUBECONFIG": str(kubeconfig)})
+    return Served(options, {"KUBECONFIG": str(kubeconfig)}, start=Forked if forked else None)
 
 
 async def define(client: Client, port: int) -> None:
@@ -179,7 +182,9 @@ def of_the_leader(request: Request) -> bool:
 class Candidate:
     """A replica behind a fault proxy of its own. Started again after it was killed, it is the next process there."""
 
-    def __init__(self, proxy: FaultProxy, directory: Path, settings: Path, balancer: Balancer) -> None:
+    def __init__(
+        self, proxy: FaultProxy, directory: Path, settings: Path, balancer: Balancer, *, forked: bool = False
+    ) -> None:
         self.proxy = proxy
         self.killer = Killer(lambda: self.served.process.pid)
         proxy.draw = self.killer
@@ -187,6 +192,7 @@ class Candidate:
         self._kubeconfig.write_text(proxy.kubeconfig)
         self._settings = settings
         self._balancer = balancer
+        self._forked = forked
         self.served = self._started()
 
     @property
@@ -212,25 +218,25 @@ class Candidate:
 
     async def ready(self) -> None:
         """Wait until it is ready."""
-        await asyncio.to_thread(self.served.ready)
+        await asyncio.to_thread(self.served.ready, 300.0)
 
     def _started(self) -> Served:
-        served = replica(self._kubeconfig, self._settings)
+        served = replica(self._kubeconfig, self._settings, forked=self._forked)
         self._balancer.replicas.append(served)
         return served
 
 
 @asynccontextmanager
 async def candidates(
-    connection: Connection, directory: Path, settings: list[Path], balancer: Balancer
+    connection: Connection, directory: Path, settings: list[Path], balancer: Balancer, *, forked: bool = False
 ) -> AsyncIterator[list[Candidate]]:
     """A replica for each Configuration, ready and known to the balancer, each behind a proxy of its own."""
     async with contextlib.AsyncExitStack() as stack:
         found = [
-            Candidate(await stack.enter_async_context(proxied(connection)), directory, each, balancer)
+            Candidate(await stack.enter_async_context(proxied(connection)), directory, each, balancer, forked=forked)
             for each in settings
         ]
         for each in found:
             await each.ready()
-        await eventually(lambda: len(balancer.ready) == len(found), within=60)
+        await eventually(lambda: len(balancer.ready) == len(found), within=300)
         yield found

@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from api.names import LEADER_ELECTION_ID, NAMESPACE
 from app.install import AS_CONTROLLER
 from app.server import Address
 from devcluster.controlplane import ControlPlane
+from tests.forked import Forked
 
 READY_SECONDS = 120.0
 AS_US = (f"--as={AS_CONTROLLER['Impersonate-User']}", f"--as-group={AS_CONTROLLER['Impersonate-Group']}")
@@ -25,23 +27,23 @@ AS_US = (f"--as={AS_CONTROLLER['Impersonate-User']}", f"--as-group={AS_CONTROLLE
 
 
 class Served:
-    """A running `seiretsu serve`. `lines` are what it printed on stdout, `events` what it logged."""
+    """A running `seiretsu serve`. `lines` are what it printed on stdout, `events` what it logged.
+
+    `start`: how it is started, if not as a process of its own that runs `program`.
+    """
 
     def __init__(
-        self, arguments: list[str], environment: dict[str, str] | None = None, program: list[str] | None = None
+        self,
+        arguments: list[str],
+        environment: dict[str, str] | None = None,
+        program: list[str] | None = None,
+        start: Callable[[list[str], dict[str, str]], subprocess.Popen[str] | Forked] | None = None,
     ) -> None:
-        self.process = subprocess.Popen(
-            [*(program or [sys.executable, "-m", "cli.main", "serve"]), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **(environment or {})},
-            cwd=Path(__file__).resolve().parent.parent,
-        )
+        begin = start or partial(_started, program or [sys.executable, "-m", "cli.main", "serve"])
+        self.process = begin(arguments, environment or {})
         self.lines: list[str] = []
         self.log: list[str] = []
-        self._news: queue.Queue[str] = queue.Queue()
+        self._news: queue.Queue[None] = queue.Queue(1)
         self._readers = [
             threading.Thread(target=self._read, args=(self.process.stdout, self.lines), daemon=True),
             threading.Thread(target=self._read, args=(self.process.stderr, self.log), daemon=True),
@@ -94,9 +96,25 @@ class Served:
     def _read(self, stream: Any, into: list[str]) -> None:
         for line in stream:
             into.append(line.rstrip("\n"))
-            self._news.put(line)
+            self._tell()
         stream.close()
-        self._news.put("")
+        self._tell()
+
+    def _tell(self) -> None:
+        with suppress(queue.Full):  # whoever waits looks at all lines then
+            self._news.put_nowait(None)
+
+
+def _started(program: list[str], arguments: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*program, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+        cwd=Path(__file__).resolve().parent.parent,
+    )
 
 
 @contextmanager

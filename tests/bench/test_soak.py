@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.soak import Met, Steady, unkept
+from bench.soak import LAG, LEADS_TO, RSS, TASKS, Met, Steady, series, unkept
+from bench.traffic import SORTS
+from tests.write_points import POINTS
 
 LEVEL = Steady("leader", 100.0, 104.0, 4.0, 230.0, 231.0, 19.0)
 
@@ -44,3 +46,18 @@ def test_another_replica_leads_soon_after_the_end_of_the_leader_and_later_after_
         "SIGTERM: another one led after 3.1 s, not within 3",
         "SIGKILL: another one led after 17.2 s, not within 17",
     ]
+
+
+def test_of_a_page_of_metrics_only_the_series_that_are_read_are_kept() -> None:
+    page = f"""# HELP {RSS} Resident memory.
+{RSS} 1.5e+08
+{TASKS} 230.0
+{LAG}{{le="0.005"}} 12.0
+kueue_pending_workloads{{cluster_queue="a",status="active"}} 3.0
+"""
+    assert series(page) == {RSS: 1.5e8, TASKS: 230, f'{LAG}{{le="0.005"}}': 12}
+
+
+def test_what_is_created_for_a_write_is_known_to_the_traffic() -> None:
+    assert LEADS_TO.keys() <= POINTS.keys()
+    assert {sort for sorts in LEADS_TO.values() for sort in sorts} <= SORTS.keys()
