@@ -216,10 +216,15 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
 
 
 def variant_of(metadata: Raw) -> str:
-    """Returns the uid of the Workload of which a Workload with this metadata is a variant; '' if it is none."""
-    owners = metadata.get("ownerReferences") or ()
-    above = (each for each in owners if (each["apiVersion"], each["kind"]) == (names.API_VERSION, names.Kind.WORKLOAD))
-    return next((str(each["uid"]) for each in above), "")
+    """Returns the uid of the Workload of which a Workload with this metadata is a variant; '' if it is none.
+
+    A variant is controlled by a Workload, and its annotation names the flavor. Other owner references to a Workload,
+    e.g. of an operator that groups Workloads, have no effect.
+    """
+    above = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), None)
+    if above is None or (above["apiVersion"], above["kind"]) != (names.API_VERSION, names.Kind.WORKLOAD):
+        return ""
+    return str(above["uid"]) if _allowed_flavors(metadata) else ""
 
 
 def _family(metadata: Raw, context: WorkloadContext) -> Raw:
@@ -229,12 +234,16 @@ def _family(metadata: Raw, context: WorkloadContext) -> Raw:
     parent = variant_of(metadata)
     if not context.concurrent_admission:
         return {"variant_of": parent} if parent else {}
-    allowed = (metadata.get("annotations") or {}).get(names.Annotation.ALLOWED_RESOURCE_FLAVORS, "")
     return {
         "parent": (metadata.get("labels") or {}).get(names.Label.CONCURRENT_ADMISSION_PARENT) == "true",
         "variant_of": parent,
-        "allowed_flavors": tuple(filter(None, (each.strip() for each in allowed.split(",")))),
+        "allowed_flavors": _allowed_flavors(metadata),
     }
+
+
+def _allowed_flavors(metadata: Raw) -> tuple[str, ...]:
+    allowed = (metadata.get("annotations") or {}).get(names.Annotation.ALLOWED_RESOURCE_FLAVORS, "")
+    return tuple(filter(None, (each.strip() for each in allowed.split(","))))
 
 
 def _migration(spec: Raw) -> Migration | None:

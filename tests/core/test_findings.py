@@ -61,7 +61,8 @@ def workload(*, admitted: bool = True, **metadata: object) -> Raw:
 
 def variant(name: str = "v", *, reserved: bool = False, finished: bool = False) -> Raw:
     reference = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "job-train", "uid": "p"}
-    found = workload(name=name, uid=name, ownerReferences=[reference])
+    flavor = {"kueue.x-k8s.io/workload-allowed-resource-flavors": name}
+    found = workload(name=name, uid=name, annotations=flavor, ownerReferences=[reference | {"controller": True}])
     found["status"] = status(QuotaReserved=reserved, Finished=finished)
     return found
 

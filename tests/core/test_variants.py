@@ -35,6 +35,7 @@ from tests.builders import CPU, DEFAULT, NOW, SPOT, cluster_queue, cycle, put, s
 
 BEST = FlavorResource("best", CPU)
 RETAIN = Migration(MigrationMode.RETAIN_FIRST_ADMISSION)
+ONE_FLAVOR = {"kueue.x-k8s.io/workload-allowed-resource-flavors": "spot"}
 NOT_ALLOWED = "skipping flavor spot due to WorkloadAllowedResourceFlavorAnnotation annotation"
 
 
@@ -229,3 +230,34 @@ def test_a_parent_is_recognized_with_the_gate_only_and_a_variant_always() -> Non
     queue = decode.cluster_queue({"metadata": {"name": "a"}, "spec": spec})
     assert queue.migration == Migration("TryPreferredFlavors", "spot")
     assert decode.cluster_queue({"metadata": {"name": "a"}, "spec": {}}).migration is None
+
+
+OWNED: dict[str, tuple[dict[str, bool], dict[str, str], str]] = {
+    "a Workload that a Workload controls, for a flavor, is a variant": ({"controller": True}, ONE_FLAVOR, "u"),
+    "a Workload that another one owns, e.g. in a group, is none": ({}, ONE_FLAVOR, ""),
+    "a Workload that another one controls without a flavor is none": ({"controller": True}, {}, ""),
+}
+
+
+@pytest.mark.parametrize("gate", [False, True])
+@pytest.mark.parametrize("case", OWNED)
+def test_only_a_variant_is_left_out_of_quota(case: str, gate: bool) -> None:
+    """An owner reference that somebody adds to a running Workload does not release its quota."""
+    reference, annotations, parent = OWNED[case]
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "j",
+        "uid": "j",
+        "controller": "controller" not in reference,
+    }
+    above = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "p", "uid": "u", **reference}
+    metadata = {"name": "w", "namespace": "ns", "uid": "w", "annotations": annotations, "ownerReferences": [job, above]}
+    read = decode.workload({"metadata": metadata}, WorkloadContext(concurrent_admission=gate))
+    assert read.variant_of == parent
+    given = PodSetAssignment("main", {CPU: DEFAULT.flavor}, {CPU: 2}, 1)
+    running = workload("w", 2, admission=Admission("a", (given,)), conditions=(Condition("QuotaReserved", True),))
+    found = state(cluster_queue("a", 2), policy=SchedulingPolicy(concurrent_admission=gate))
+    put(found, replace(running, variant_of=read.variant_of), workload("other", 2))
+    waits = [name for name, decision in cycle(found).items() if isinstance(decision, Wait)]
+    assert (waits == ["other"]) == (gate or not parent)
