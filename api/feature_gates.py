@@ -4,7 +4,9 @@ Every gate works, is locked, or is listed in ``LIMITED`` with its fixed behaviou
 sets such a gate to another value causes a warning at start (``api.configuration.load``).
 """
 
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 _ON: Final = frozenset(
@@ -257,3 +259,23 @@ def is_locked(name: str) -> bool:
 def is_removed(name: str) -> bool:
     """Whether the gate existed in the past."""
     return name in _REMOVED
+
+
+def template() -> str:
+    """Returns the chart's template of the gates: helm refuses what `api.configuration.load` refuses at the start."""
+    kinds = {"known": DEFAULTS, "locked": _LOCKED, "removed": _REMOVED}
+    lines = "".join(f"{kind}: [{', '.join(sorted(names))}]\n" for kind, names in kinds.items())
+    return f"""{{{{- /* Made by `make generate` from api/feature_gates.py. */ -}}}}
+{{{{- define "seiretsu.featureGates" -}}}}
+{lines}{{{{- end -}}}}
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the template to the file that is named."""
+    Path(arguments[0]).write_text(template())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

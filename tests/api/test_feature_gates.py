@@ -52,5 +52,10 @@ def test_a_feature_gate_without_effect_gives_a_warning_at_the_start(gate: str) -
     assert load(f"featureGates: {{{gate}: {word[not holds]}}}").warnings == (told,)
 
 
+def test_the_chart_knows_the_gates() -> None:
+    file = ROOT / "charts" / "seiretsu" / "templates" / "_feature_gates.tpl"
+    assert file.read_text() == feature_gates.template(), "run `make generate`"
+
+
 def test_only_known_gates_are_listed() -> None:
     assert set(feature_gates.LIMITED) <= set(GATES)

@@ -250,6 +250,10 @@ def of_manager(values: Raw) -> Raw:
     return {"controllerManager": {"manager": values}}
 
 
+def gates_of(**gates: bool) -> Raw:
+    return {"controllerManager": {"featureGates": [{"name": name, "enabled": on} for name, on in gates.items()]}}
+
+
 @pytest.mark.parametrize(
     ("values", "told"),
     [
@@ -329,6 +333,17 @@ def of_manager(values: Raw) -> Raw:
             },
             "controllerManager.featureGates and featureGates in managerConfig",
         ),
+        (
+            gates_of(PartialAdmission=True, PriorityBosot=True),
+            'featureGates[1].name: unknown feature gate "PriorityBosot"; did you mean "PriorityBoost"?',
+        ),
+        (gates_of(localqueuemetrics=False), 'gate "localqueuemetrics"; did you mean "LocalQueueMetrics"?'),
+        (gates_of(Xyz=True), 'controllerManager.featureGates[0].name: unknown feature gate "Xyz"\n'),
+        (gates_of(TLSOptions=False), "featureGates[0].name: cannot set feature gate TLSOptions to false: it is locked"),
+        (
+            {"managerConfig": {"controllerManagerConfigYaml": "featureGates: {MultiKueu: false}"}},
+            'controllerManagerConfigYaml: featureGates.MultiKueu: unknown feature gate "MultiKueu"; did you mean',
+        ),
     ],
     ids=lambda value: value[:60] if isinstance(value, str) else "",
 )  # fmt: skip
@@ -346,6 +361,7 @@ def test_values_that_cannot_work_are_refused_with_their_path(values: Raw, told: 
             "controllerManager": {"strategy": {"rollingUpdate": {"maxUnavailable": "100%"}}},
             "webhooks": {"failurePolicy": "Ignore"},
         },
+        gates_of(TLSOptions=True, LendingLimit=True, PartialAdmission=False),
         of_manager({"extraArgs": ["--lame-duck=39"]}),
         of_manager({"extraArgs": None, "podSecurityContext": None, "containerSecurityContext": None}),
         of_manager({"resources": {"limits": {"cpu": 1.5, "memory": "1.5Gi", "example.com/gpu": "1e0"}}}),

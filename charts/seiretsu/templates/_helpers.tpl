@@ -255,6 +255,51 @@ visibility: {{ (default (dict) $configuration.visibilityServer).bindPort | defau
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.name is required with serviceAccount.create: false" -}}
 {{- end -}}
+{{- include "seiretsu.checkGates" . -}}
+{{- end -}}
+
+{{- /* Fails for a feature gate that Seiretsu refuses at its start. */ -}}
+{{- define "seiretsu.checkGates" -}}
+{{- range $index, $gate := .Values.controllerManager.featureGates -}}
+{{- include "seiretsu.checkGate" (list (printf "controllerManager.featureGates[%d].name" $index) $gate.name $gate.enabled) -}}
+{{- end -}}
+{{- $given := (fromYaml .Values.managerConfig.controllerManagerConfigYaml).featureGates -}}
+{{- if kindIs "map" $given -}}
+{{- range $name, $enabled := $given -}}
+{{- include "seiretsu.checkGate" (list (printf "managerConfig.controllerManagerConfigYaml: featureGates.%s" $name) $name $enabled) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "seiretsu.checkGate" -}}
+{{- $path := index . 0 -}}{{- $name := index . 1 -}}{{- $enabled := index . 2 -}}
+{{- $gates := fromYaml (include "seiretsu.featureGates" .) -}}
+{{- if not (or (has $name $gates.known) (has $name $gates.removed)) -}}
+{{- fail (printf "%s: unknown feature gate %q%s" $path $name (include "seiretsu.similar" (list $name $gates.known))) -}}
+{{- end -}}
+{{- if and (has $name $gates.locked) (eq (toString $enabled) "false") -}}
+{{- fail (printf "%s: cannot set feature gate %s to false: it is locked to true" $path $name) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The hint which of some words was meant, which follows a name: the one that has most pairs of letters in common with
+it. Empty if these are less than half of them. List of the name and the words. */ -}}
+{{- define "seiretsu.similar" -}}
+{{- $name := first . | lower -}}
+{{- $best := dict "share" 99 "word" "" -}}
+{{- range $word := last . -}}
+{{- $same := 0 -}}
+{{- range $at := until (sub (max (len $name) 1) 1 | int) -}}
+{{- if contains (substr $at (add $at 2 | int) $name) (lower $word) -}}{{- $same = add $same 1 -}}{{- end -}}
+{{- end -}}
+{{- $share := div (mul 400 $same) (add (len $name) (len $word)) -}}
+{{- if gt (int $share) (int $best.share) -}}
+{{- $_ := set $best "share" $share -}}{{- $_ := set $best "word" $word -}}
+{{- end -}}
+{{- end -}}
+{{- with $best.word -}}
+; did you mean {{ quote . }}?
+{{- end -}}
 {{- end -}}
 
 {{- define "seiretsu.metricsLabels" -}}
