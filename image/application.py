@@ -18,37 +18,12 @@ from image import sbom
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent
-NOT_IN_THE_IMAGE = (
-    "aiohttp-retry",
-    "certifi",
-    "charset-normalizer",
-    "durationpy",
-    "kubernetes",
-    "oauthlib",
-    "python-dateutil",
-    "requests",
-    "requests-oauthlib",
-    "urllib3",
-    "websocket-client",
-)
-"""The package ``kubernetes`` and what only it needs. It reads kubeconfigs that run a program to log in, which the image
-does not have either: in a pod the token of the service account is used.
-"""
-
-
-def requirements(lock: str) -> str:
-    """Returns the lock of the image: that of the program, without what the image has no use for."""
-    entries = lock.replace("\\\n", "").splitlines()
-    return "".join(f"{entry}\n" for entry in entries if entry.partition("==")[0] not in NOT_IN_THE_IMAGE)
 
 
 def dependencies(into: Path, tools: Path) -> None:
     """Install the locked packages that the program runs on, and apart from them what builds the program."""
-    lock = tools / "image.lock"
-    tools.mkdir(parents=True)
-    lock.write_text(requirements((SOURCE / "requirements.lock").read_text()))
-    for target, file in ((into, lock), (tools, SOURCE / "requirements-build.lock")):
-        pip("--target", str(target), "--require-hashes", "--only-binary", ":all:", "-r", str(file))
+    for target, file in ((into, "requirements.lock"), (tools, "requirements-build.lock")):
+        pip("--target", str(target), "--require-hashes", "--only-binary", ":all:", "-r", str(SOURCE / file))
 
 
 def program(into: Path, tools: Path) -> None:

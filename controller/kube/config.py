@@ -1,8 +1,8 @@
 """The address and the credentials for the API server: kubeconfig files and the pod's service account.
 
 Static credentials (certificates, tokens, passwords) are read here, and ``exec`` commands are run; ``auth-provider``
-plugins go through the ``kubernetes`` package, which is imported only if needed: it costs half a second and tens of
-megabytes.
+plugins (``oidc``) go through the ``kubernetes`` package, which need not be installed and is imported only if needed: it
+costs half a second and tens of megabytes.
 """
 
 import asyncio
@@ -284,8 +284,11 @@ async def _of_command(run: Raw, origin: Path, cluster: Raw, home: Path, tls: ssl
 
 
 async def _of_auth_provider(files: tuple[Path, ...], context: str, tls: ssl.SSLContext | None) -> Renewed:
-    from kubernetes.aio.client import Configuration
-    from kubernetes.aio.config import kube_config
+    try:
+        from kubernetes.aio.client import Configuration
+        from kubernetes.aio.config import kube_config
+    except ImportError:
+        raise ConfigError("auth-provider needs the package kubernetes: pip install 'seiretsu[kubernetes]'") from None
 
     found = type.__call__(Configuration)
     names = os.pathsep.join(str(path) for path in files)

@@ -9,26 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from image.application import NOT_IN_THE_IMAGE, requirements
 from image.clean_root import listing
 from image.sbom import Package, debian_packages, spdx
-from tests.test_locks import PROJECT, locked, needed
 
 ROOT = Path(__file__).parents[2]
 FINISH = "import sys; from pathlib import Path; from image.application import finish; \
 finish(Path(sys.argv[1]), Path(sys.argv[1]) / 'opt', 315532800)"
-
-
-def test_the_image_lacks_what_only_the_package_kubernetes_needs() -> None:
-    others = needed(each for each in PROJECT["dependencies"] if not each.startswith("kubernetes"))
-    assert set(NOT_IN_THE_IMAGE) == locked("requirements.lock").keys() - others - {"tzdata", "typing-extensions"}
-
-
-def test_the_lock_of_the_image_has_the_hashes_of_what_it_has() -> None:
-    found = requirements(
-        "a==1 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\nkubernetes==1 \\\n    --hash=sha256:3\n"
-    )
-    assert found.split() == ["a==1", "--hash=sha256:1", "--hash=sha256:2"]
 
 
 def test_two_builds_of_a_layer_have_the_same_bytes(tmp_path: Path) -> None:

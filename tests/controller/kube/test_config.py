@@ -2,6 +2,7 @@ import asyncio
 import base64
 import json
 import ssl
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,13 @@ async def test_an_exec_plugin_is_run_for_its_token(tmp_path: Path) -> None:
     found = config.load(kubeconfig(tmp_path / "config", user=user))
     assert isinstance(found.credentials, PluginCredentials)
     assert await found.credentials.authorization() == "Bearer t0"
+
+
+async def test_an_auth_provider_needs_the_package_kubernetes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes.aio.client", None)
+    found = config.load(kubeconfig(tmp_path / "config", user={"auth-provider": {"name": "oidc"}}))
+    with pytest.raises(Unreachable, match=r"no credentials: .*pip install 'seiretsu\[kubernetes\]'"):
+        await found.credentials.authorization()
 
 
 VERSION = "client.authentication.k8s.io/v1"
