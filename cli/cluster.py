@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from api.quantity import exact
-from devcluster import build, clusters, tools
+from devcluster import build, clusters, containers, tools
+from devcluster.controlplane import ControlPlane
 from devcluster.nodes import NodeGroup
 
 app = typer.Typer()
@@ -75,14 +76,31 @@ def kubeconfig(name: Name = "seiretsu") -> None:
 
 @app.command()
 def env(name: Name = "seiretsu") -> None:
-    """Print one line for the shell's eval: kubectl and seiretsu on PATH, and the cluster's kubeconfig."""
+    """Print one line for the shell's eval: seiretsu, kubectl and helm (if they were built) on PATH, and the cluster's
+    kubeconfig.
+    """
     cluster = clusters.get(name)
-    folders = [program().parent, *(kubectl.parent for kubectl in [tools.find("kubectl")] if kubectl)]
+    built = (tools.find(each) for each in ("kubectl", "helm"))
+    folders = dict.fromkeys([program().parent, *(each.parent for each in built if each)])
     path = "".join(f"{shlex.quote(str(folder))}:" for folder in folders)
     cache = shlex.quote(
         str(cluster.directory / "cache")
     )  # kubectl's own cache uses the address as key, and addresses are reused
     typer.echo(f'export PATH={path}"$PATH" KUBECONFIG={shlex.quote(str(cluster.kubeconfig))} KUBECACHEDIR={cache}')
+
+
+@app.command()
+def run(
+    deployment: Annotated[str, typer.Argument(help="Its container is started, with seiretsu for its image.")],
+    name: Name = "seiretsu",
+    namespace: Annotated[str, typer.Option(help="The namespace of the Deployment.")] = "default",
+) -> None:
+    """Run a Deployment's container on this machine, with its arguments, files and service account, until Ctrl-C."""
+    cluster = clusters.get(name)
+    plane = ControlPlane.attach(cluster.directory, name)
+    container = containers.of_deployment(plane, deployment, namespace, cluster.directory / "containers" / deployment)
+    words = [*(container.command or [str(program())]), *container.arguments]
+    os.execvpe(words[0], words, os.environ | container.environment)
 
 
 @app.command("tools")

@@ -24,6 +24,8 @@ from controller.kube.errors import Unreachable
 from core.wire.timestamps import maybe_epoch
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT_VARIABLE = "SEIRETSU_SERVICE_ACCOUNT"
+"""Names another directory with these files, where a pod's container runs as a process of a machine."""
 TOKEN_LIFE_SECONDS = 60.0
 PLUGIN_LIFE_SECONDS = 300.0
 """How long the credentials of a plugin are used if it gives no end of them."""
@@ -137,8 +139,9 @@ def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Co
     named = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     if named:
         return from_kubeconfig(named, context)
-    if os.environ.get("KUBERNETES_SERVICE_HOST") and (SERVICE_ACCOUNT / "token").exists():
-        return in_cluster()
+    account = Path(os.environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
+        return in_cluster(account)
     return from_kubeconfig([Path.home() / ".kube" / "config"], context)
 
 

@@ -1,11 +1,10 @@
 """The chart as it is installed on a control plane: helm installs it, and the app runs as the Deployment says, with the
-rights of its service account. Nothing runs containers here, so this plays kubelet: it starts the program with the
-container's arguments, with the volumes mounted where they can be read, and with a token of the service account.
+rights of its service account, with which it logs in as in a pod. Nothing runs containers here:
+``devcluster.containers`` gives what a kubelet would.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import socket
 import subprocess
@@ -20,9 +19,8 @@ import yaml
 
 from api.names import Label
 from api.objects import Raw
-from devcluster import build
+from devcluster import build, containers
 from devcluster.controlplane import ControlPlane
-from tests.cluster.accounts import kubeconfig_of
 from tests.serving import Served
 
 ROOT = Path(__file__).parents[2]
@@ -110,25 +108,14 @@ def started(plane: ControlPlane, directory: Path, namespace: str = NAMESPACE, *,
     """Starts the Deployment's container, whose files are put into a directory. A replica ``beside`` others has none of
     their ports: it serves webhooks on a free one, and on no other, as pods have their own addresses.
     """
-    pod = get(plane, "deployment", f"{RELEASE}-controller-manager", "-n", namespace)["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    command, *arguments = container["args"]
+    container = containers.of_deployment(plane, f"{RELEASE}-controller-manager", namespace, directory / "mounts")
+    command, *arguments = container.arguments
     assert command == "serve"
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    directory.mkdir(exist_ok=True)
-    for mount in container["volumeMounts"]:
-        files = _mounted(plane, volumes[mount["name"]], namespace)
-        if files:
-            folder = directory / mount["name"]
-            folder.mkdir()
-            for name, content in files.items():
-                (folder / name).write_bytes(_without_ports(content) if beside and name.endswith(".yaml") else content)
-            arguments = [word.replace(f"{mount['mountPath']}/", f"{folder}/") for word in arguments]
     if beside:
+        configuration = container.mounts["config"] / "controller_manager_config.yaml"
+        configuration.write_bytes(_without_ports(configuration.read_bytes()))
         arguments = ["--bind=127.0.0.1:0" if word.startswith("--bind=") else word for word in arguments]
-    kubeconfig = kubeconfig_of(plane, namespace, pod["serviceAccountName"], directory)
-    env = {each["name"]: each["value"] for each in container.get("env", ())}
-    return Served(arguments, {**env, "KUBECONFIG": str(kubeconfig)})
+    return Served(arguments, container.environment)
 
 
 def _without_ports(configuration: bytes) -> bytes:
@@ -138,17 +125,6 @@ def _without_ports(configuration: bytes) -> bytes:
         (port,) = free_ports(1)
         off["visibilityServer"] = {"bindPort": port}
     return yaml.safe_dump({**given, **off}).encode()
-
-
-def _mounted(plane: ControlPlane, volume: Raw, namespace: str) -> dict[str, bytes]:
-    """The files of a volume; none if it is neither a ConfigMap nor a Secret."""
-    if "configMap" in volume:
-        data = get(plane, "configmap", volume["configMap"]["name"], "-n", namespace)["data"]
-        return {name: text.encode() for name, text in data.items()}
-    if "secret" in volume:
-        data = get(plane, "secret", volume["secret"]["secretName"], "-n", namespace)["data"]
-        return {name: base64.b64decode(text) for name, text in data.items()}
-    return {}
 
 
 def until(condition: Callable[[], object], within: float = 120.0) -> None:

@@ -26,7 +26,7 @@ from controller.kube.elector import LEASES
 from controller.kube.errors import NotFound
 from controller.rights import DEFINITIONS
 from core.jobs.kinds import supported
-from devcluster import build
+from devcluster import build, containers
 from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
@@ -90,10 +90,12 @@ def test_helm_installs_what_the_app_needs_and_uninstalls_without_a_trace(plane: 
     assert done.returncode == 0, done.stderr
     (package,) = tmp_path.glob("*.tgz")
     known = {"clientCA": {"secretName": CLIENTS, "names": ["kube-apiserver"]}}
-    install(plane, tmp_path, chart=package, webhooks=known)
+    values = install(plane, tmp_path, chart=package, webhooks=known)
     with deployed(plane, tmp_path) as served:
         served.ready()
         the_probes_of_the_deployment_are_answered(plane)
+        the_test_of_the_release_passes(plane, tmp_path)
+        an_upgrade_keeps_every_ca(plane, values, tmp_path, "helm")
         plane.kubectl("apply", "-f", str(EXAMPLES / "queues.yaml"), check=True)
         a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane, tmp_path)
         only_the_api_server_may_call_webhooks(plane, served)
@@ -124,6 +126,24 @@ def the_probes_of_the_deployment_are_answered(plane: ControlPlane) -> None:
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", ports[asked["port"]])) as connection:
             connection.request("GET", asked["path"])
             assert connection.getresponse().status == 200, name
+
+
+def the_test_of_the_release_passes(plane: ControlPlane, tmp_path: Path) -> None:
+    """`helm test`: the container of its pod, with another Python and, for its host name, the address of the Service."""
+    (pod,) = documents(helm(plane, "get", "hooks", RELEASE).stdout)
+    container = containers.of_pod(plane, pod["spec"], NAMESPACE, tmp_path / "test-pod")
+    assert not {name for name in container.environment if name.startswith("KUBERNETES")}, "it needs no token"
+    _, *options = container.command
+    (script,) = container.arguments
+    address = get(plane, "service", f"{RELEASE}-webhook-service", "-n", NAMESPACE)["spec"]["clusterIP"]
+    resolved = {container.environment["SERVICE"]: address}
+    dns = (
+        f"import socket; ask = socket.getaddrinfo; known = {resolved}\n"
+        "socket.getaddrinfo = lambda host, *rest, **more: ask(known[host], *rest, **more)\n"
+    )
+    words = [sys.executable, *options, dns + script]
+    done = subprocess.run(words, env=container.environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def the_demo_runs_unchanged(plane: ControlPlane) -> None:
@@ -162,8 +182,9 @@ def namespaces_can_be_deleted_after_release(plane: ControlPlane) -> None:
 
 
 async def test_t10_upgrades_with_the_values_of_kueue_fail_no_create(plane: ControlPlane, tmp_path: Path) -> None:
-    """Helm 3 installs the chart with Kueue's values. While Jobs are created, helm upgrades it, the rendered chart is
-    applied, and both replicas are replaced, as the Deployment asks: the next one starts before the last one ends.
+    """Helm 3 installs the chart with Kueue's values. While Jobs are created, helm 3 and 4 upgrade it, the rendered
+    chart is applied, and both replicas are replaced, as the Deployment asks: the next one starts before the last one
+    ends.
     """
     configuration, theirs = kueues()
     values = await asyncio.to_thread(partial(install, plane, tmp_path, configuration, name="helm3", **theirs))
@@ -188,7 +209,7 @@ async def test_t10_upgrades_with_the_values_of_kueue_fail_no_create(plane: Contr
         await start()
         first, leaders = list(balancer.replicas), {await leader(client)}
         async with creating(client, RATE) as creates:
-            await asyncio.to_thread(an_upgrade_keeps_every_ca, plane, values, tmp_path, "helm3", "kubectl")
+            await asyncio.to_thread(an_upgrade_keeps_every_ca, plane, values, tmp_path, "helm3", "helm", "kubectl")
             for old in first:
                 await start()
                 await stop(old)
@@ -281,7 +302,7 @@ def a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane: ControlPlane, tm
 
     def explained() -> subprocess.CompletedProcess[str]:
         program = [sys.executable, "-m", "cli.main", "explain", job, "-n", "team-a", "--kubeconfig", str(file)]
-        return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
 
     until(lambda: "insufficient quota for cpu" in explained().stdout)
     done = explained()
@@ -304,7 +325,7 @@ def a_user_who_may_view_a_namespace_uses_the_plugin(plane: ControlPlane, tmp_pat
     def asked(command: str) -> str:
         program = [sys.executable, "-c", "from cli.main import plugin; plugin()", command, job, "-n", "team-a"]
         words = [*program, "--kubeconfig", str(file)]
-        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60).stdout
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300).stdout
 
     until(lambda: "insufficient quota for cpu" in asked("explain"))
     until(lambda: "not known when it starts: too few jobs of LocalQueue main" in asked("when"))
@@ -354,9 +375,27 @@ def what_waits_is_asked_through_the_api_server(plane: ControlPlane, tmp_path: Pa
     until(lambda: "items" in asked(local, kubeconfig=kubeconfig))
     assert "orbidden" in asked("clusterqueues/team-a", kubeconfig=kubeconfig)["refused"]
 
-    listed = plane.kubectl("api-resources", "--api-group=visibility.kueue.x-k8s.io", "-o", "name", check=True)
-    assert listed.returncode == 0
+    plane.kubectl("api-resources", "--api-group=visibility.kueue.x-k8s.io", "-o", "name", check=True)
+    for version in ("v1beta1", "v1beta2"):
+        the_answer_is_described(plane, asked("clusterqueues/team-a", version=version), kubeconfig)
     plane.kubectl("delete", "jobs", "first", "second", "third", "-n", "team-a", check=True)
+
+
+def the_answer_is_described(plane: ControlPlane, answer: Raw, kubeconfig: str) -> None:
+    """The API server publishes the OpenAPI document of the version, to users without rights too."""
+    document = f"/openapi/v3/apis/{answer['apiVersion']}"
+
+    def read() -> subprocess.CompletedProcess[str]:
+        return plane.kubectl("get", "--raw", document, f"--kubeconfig={kubeconfig}")
+
+    until(lambda: read().returncode == 0)
+    found = json.loads(read().stdout)
+    schemas = {f"#/components/schemas/{name}": schema for name, schema in found["components"]["schemas"].items()}
+    operation = found["paths"][f"/apis/{answer['apiVersion']}/clusterqueues/{{name}}/pendingworkloads"]["get"]
+    summary = schemas[operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]]
+    item = schemas[summary["properties"]["items"]["items"]["$ref"]]
+    assert answer.keys() <= summary["properties"].keys()
+    assert answer["items"][0].keys() == item["properties"].keys()
 
 
 def upgraded(plane: ControlPlane, values: Path, mark: str, program: str) -> None:

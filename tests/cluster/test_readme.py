@@ -5,6 +5,7 @@ Each test has a separate cache, so that clusters have the names of the README; t
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from devcluster import build
+from tests.cluster.charted import free_ports, until
 from tests.cluster.test_demo import processes_in
 
 ROOT = Path(__file__).parents[2]
@@ -30,9 +32,11 @@ def block(first: str, page: str = "README.md") -> str:
     return str(found)
 
 
-def shell(script: str, cache: Path) -> str:
-    """Run lines as in one shell, in the project's folder, and return what they print; the first that fails ends it."""
-    programs = build.ensure("kubectl")["kubectl"].parent
+def shell(script: str, cache: Path, programs: Path | None = None) -> str:
+    """Run lines as in one shell, in the project's folder, and return what they print; the first that fails ends it.
+    ``programs`` are those that need not be built.
+    """
+    programs = programs or build.ensure("kubectl")["kubectl"].parent
     environ = os.environ | {"XDG_CACHE_HOME": str(cache), "KUBEBUILDER_ASSETS": str(programs), "COLUMNS": "200"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
@@ -45,6 +49,12 @@ def shell(script: str, cache: Path) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def ready_in_the_background(command: str, log: Path) -> str:
+    """The lines that start a program, to be ended with the shell if it still runs, and wait until it is ready."""
+    start = f"{command} > {log} 2>&1 & trap 'kill $! || true' EXIT"
+    return f"{start}\nuntil grep -qx ready {log}; do kill -0 $!; sleep 0.2; done"
 
 
 def nothing_left(cache: Path) -> bool:
@@ -67,8 +77,7 @@ def test_serve_beside_a_cluster_and_the_examples(tmp_path: Path) -> None:
     """Where another program listens on the port of the README, a free one is as good."""
     serve = re.compile(r"^seiretsu serve --install .*$", re.MULTILINE)
     log = tmp_path / "log"
-    ready = f"seiretsu serve --install --bind 127.0.0.1:0 > {log} 2>&1 & trap 'kill $!' EXIT\n"
-    ready += f"until grep -qx ready {log}; do kill -0 $!; sleep 0.2; done"
+    ready = ready_in_the_background("seiretsu serve --install --bind 127.0.0.1:0", log)
     begin, examples = block("make tools"), block("kubectl label nodes")
     assert serve.search(begin)
     priorities = block("kubectl get workloads", "docs/priority.md").strip() + " --namespace team-a"
@@ -79,3 +88,32 @@ def test_serve_beside_a_cluster_and_the_examples(tmp_path: Path) -> None:
     assert re.search(r"^NAME +PRIORITY\njob-train-\S+ +0$", printed, re.MULTILINE)
     assert re.search(r"^job.batch/train-\S+ condition met$", printed, re.MULTILINE)
     assert nothing_left(tmp_path)
+
+
+def test_the_chart_on_a_cluster_without_containers(tmp_path: Path) -> None:
+    """Where other programs listen on the ports of the page, free ones are as good; nothing calls a lame duck here."""
+    (programs := tmp_path / "programs").mkdir()
+    for each in (*build.ensure("kubectl")["kubectl"].parent.iterdir(), build.ensure("helm")["helm"]):
+        (programs / each.name).symlink_to(each)
+    webhook, health, metrics = free_ports(3)
+    configuration = {
+        "webhook": {"port": webhook},
+        "health": {"healthProbeBindAddress": f":{health}"},
+        "metrics": {"bindAddress": f":{metrics}"},
+    }
+    here = {
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(configuration)},
+        "controllerManager": {"manager": {"extraArgs": ["--lame-duck=0"]}},
+    }
+    (tmp_path / "values.yaml").write_text(json.dumps(here))
+    page = "docs/install.md"
+    installed = block("helm package", page).replace("=9443", f"={webhook}")
+    assert "targetPort=webhook'\n" in installed
+    installed = installed.replace("targetPort=webhook'\n", f"targetPort=webhook' --values {tmp_path}/values.yaml\n")
+    running = ready_in_the_background(block("seiretsu cluster run", page).strip(), tmp_path / "log")
+    used = [block(first, page) for first in ("kubectl apply -f", "helm upgrade seiretsu dist/", "kubectl delete -f")]
+    printed = shell("\n".join([block("make tools", page), installed, running, *used]), tmp_path, programs)
+    assert re.search(r"^job.batch/train-\S+ condition met$", printed, re.MULTILINE)
+    for said in ("seiretsu-controller-manager", "Nothing is wrong", "superseded", 'release "seiretsu" uninstalled'):
+        assert said in printed
+    until(lambda: nothing_left(tmp_path))

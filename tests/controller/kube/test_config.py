@@ -206,7 +206,9 @@ def test_in_a_pod_the_service_account_speaks(
     (tmp_path / "namespace").write_text("seiretsu-system")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    found = config.in_cluster(tmp_path)
+    monkeypatch.setenv("SEIRETSU_SERVICE_ACCOUNT", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    found = config.load()
     assert (found.server, found.namespace) == ("https://[fd00::1]:443", "seiretsu-system")
     assert isinstance(found.credentials, FileToken)
 
