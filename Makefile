@@ -24,11 +24,16 @@ IMAGE ?= seiretsu:$(VERSION)
 BASE ?= debian:trixie-slim
 PYTHON_OF_IMAGE ?= python3.13
 
+# The plugin for krew: the platform of this machine, and where a release publishes its archives and describes itself.
+PLATFORM ?= $(shell uname -s | tr A-Z a-z)-$(subst x86_64,amd64,$(subst aarch64,arm64,$(shell uname -m)))
+URL ?=
+HOMEPAGE ?=
+
 # Options of `make soak`: python -m bench.soak --help lists them.
 SOAK ?=
 
 .PHONY: help demo up test test-long full-size soak soak-multikueue check bench oracle format image image-test image-lock test-image-python e2e \
-	generate lock tools clean
+	krew-archive krew generate lock tools clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -114,6 +119,16 @@ test-image-python: ## The tests of the program, its servers and its shutdown on 
 	@.venv-image/bin/python -c 'import sys; assert sys.version_info[:2] == (3, 13), "the image has Python 3.13"'
 	@.venv-image/bin/python -m pytest -n $(WORKERS) --dist loadfile -m "not cluster" -k "not test_cost"
 	@.venv-image/bin/python -m pytest -p no:xdist tests/cluster/test_serve.py
+
+krew-archive: $(STAMP) ## Pack `kubectl seiretsu` for this machine into dist/: PLATFORM=linux-amd64
+	@rm -rf build/plugin
+	@$(PIP) --require-hashes --target build/plugin -r requirements.lock
+	@$(PIP) --no-deps --no-build-isolation --target build/plugin .
+	@$(BIN)/python -m plugin.krew archive --packages build/plugin --platform $(PLATFORM)
+
+krew: $(STAMP) ## The manifest for krew of the archives in dist/: URL=https://.../v0.1.0 HOMEPAGE=https://...
+	@test -n "$(URL)" -a -n "$(HOMEPAGE)" || { echo "make krew URL=where the archives are published HOMEPAGE=of the project" >&2; exit 2; }
+	@$(BIN)/python -m plugin.krew manifest --url "$(URL)" --homepage "$(HOMEPAGE)"
 
 generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights of the chart, docs/feedback.md
 	$(BIN)/python -m api.crds charts/seiretsu/templates/crds
