@@ -113,11 +113,9 @@ class Charted:
     async def carries(self, bundle: bytes) -> bool:
         """Every webhook trusts `bundle`. A configuration that is not there has no one to keep in step."""
         encoded = base64.b64encode(bundle).decode()
-        for resource, name in self._names.items():
-            found = await _get(self._client, {"kind": resource.kind, "metadata": {"name": name}})
-            if found and any(one["clientConfig"].get("caBundle") != encoded for one in found.get("webhooks") or ()):
-                return False
-        return True
+        wanted = [{"kind": resource.kind, "metadata": {"name": name}} for resource, name in self._names.items()]
+        hooks = [hook for found in await _all(self._client, wanted) for hook in (found or {}).get("webhooks") or ()]
+        return all(hook["clientConfig"].get("caBundle") == encoded for hook in hooks)
 
     async def publish(self, bundle: bytes) -> None:
         """Sets every `caBundle`, and nothing else; if the list of webhooks changed meanwhile, the patch fails."""
@@ -152,12 +150,10 @@ class Aggregated:
 
     async def _others(self, bundle: bytes) -> list[str]:
         """The APIServices that trust something else."""
-        encoded, found = base64.b64encode(bundle).decode(), []
-        for name in visibility.API_SERVICES:
-            served = await _get(self._client, {"kind": API_SERVICES.kind, "metadata": {"name": name}})
-            if served is not None and served["spec"].get("caBundle") != encoded:
-                found.append(name)
-        return found
+        encoded = base64.b64encode(bundle).decode()
+        wanted = [{"kind": API_SERVICES.kind, "metadata": {"name": name}} for name in visibility.API_SERVICES]
+        served = [each for each in await _all(self._client, wanted) if each is not None]
+        return [each["metadata"]["name"] for each in served if each["spec"].get("caBundle") != encoded]
 
 
 class Converted:
@@ -218,12 +214,10 @@ class Converted:
     async def _others(self, bundle: bytes, names: Collection[str]) -> list[str]:
         """Returns those of these CRDs that convert by our webhook and trust something else."""
         encoded = base64.b64encode(bundle).decode()
-        found = []
-        for name in sorted(names):
-            self._spoiled.discard(name)  # first: a watch may report it again while it is read
-            definition = await _get(self._client, {"kind": CRDS.kind, "metadata": {"name": name}})
-            if definition is not None and self._bundle_of(definition) not in (None, encoded):
-                found.append(name)
+        wanted: list[Raw] = [{"kind": CRDS.kind, "metadata": {"name": name}} for name in sorted(names)]
+        self._spoiled.difference_update(names)  # first: a watch may report them again while they are read
+        definitions = [each for each in await _all(self._client, wanted) if each is not None]
+        found = [each["metadata"]["name"] for each in definitions if self._bundle_of(each) not in (None, encoded)]
         self._spoiled.update(found)
         return found
 
@@ -257,6 +251,11 @@ async def _get(client: Client, wanted: Raw) -> Raw | None:
         return await client.get(RESOURCES[wanted["kind"]], wanted["metadata"]["name"])
     except NotFound:
         return None
+
+
+async def _all(client: Client, wanted: list[Raw]) -> list[Raw | None]:
+    """Reads objects at the same time: at a start readiness waits for them, and their connections are used again."""
+    return await asyncio.gather(*(_get(client, each) for each in wanted))
 
 
 def _called(configuration: Raw) -> dict[str, Raw]:

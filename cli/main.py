@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 import typer
 
@@ -115,11 +117,22 @@ def completions(words: Sequence[str]) -> list[str]:
 
 
 def _add(app: typer.Typer, command: Command) -> None:
-    module = importlib.import_module(command.module)
+    module = _imported(command.module)
     if hasattr(module, "app"):
         app.add_typer(module.app, name=command.name, help=command.help, no_args_is_help=True)
     else:
         app.command(command.name, help=command.help)(module.command)
+
+
+def _imported(name: str) -> ModuleType:
+    """Imports a module without garbage collections: an eighth of the time, and modules are no garbage."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return importlib.import_module(name)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _expected() -> tuple[type[Exception], ...]:

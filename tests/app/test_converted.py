@@ -6,7 +6,7 @@ from functools import partial
 
 from api import crds
 from api.kinds import KINDS
-from api.objects import Raw
+from api.objects import Raw, Resource
 from app.cluster import CONVERTED, CRDS, LOOK_AGAIN_SECONDS, Converted
 from certs.plan import RenewalPolicy
 from controller.kube.client import Client
@@ -82,6 +82,26 @@ async def test_a_bundle_that_is_lost_again_right_after_it_was_restored_is_report
         assert await converted.carries(BUNDLE)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+
+
+class Waiting(Client):
+    """An API server that answers when all CRDs were asked for."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+        self.complete = asyncio.Event()
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Raw:
+        self.asked.add(name)
+        if self.asked == set(CONVERTED):
+            self.complete.set()
+        await self.complete.wait()
+        return crds.definition(next(kind for kind in KINDS if kind.crd_name == name), OURS)
+
+
+async def test_all_definitions_are_read_at_the_same_time_because_readiness_waits_for_them() -> None:
+    async with asyncio.timeout(30):
+        assert not await Converted(Waiting(), lambda: OURS).carries(BUNDLE)
 
 
 def test_definitions_are_read_again_before_the_next_ca_signs() -> None:
