@@ -103,6 +103,7 @@ OF_WORKER = {
     "create the job": ("POST", JOB.rpartition("/")[0], {}),
     "deactivate the copy": ("PUT", STATUS, conditions(DeactivationTarget="True")),
     "change the priority of the copy": ("PATCH", f"{WORKLOADS}/a", {"spec": {"priority": 7}}),
+    "shrink the copy": ("PATCH", f"{WORKLOADS}/a", {"spec": {"podSets": [{"name": "main", "count": 1}]}}),
     "open the preemption gate": ("PATCH", STATUS, {"status": {"preemptionGates": [{"name": "g", "position": "Open"}]}}),
     "change the job": ("PATCH", JOB, {"spec": {"parallelism": 2}}),
     "delete the job": ("DELETE", JOB, {}),

@@ -123,6 +123,10 @@ def _opens_gate(body: Any) -> bool:
     return any(each["position"] == "Open" for each in gates) and not _condition("DeactivationTarget")(body)
 
 
+def _changes(field: str, but: str = "") -> Callable[[Any], bool]:
+    return lambda body: field in (body.get("spec") or {}) and but not in (body.get("spec") or {})
+
+
 MANAGER_POINTS: Mapping[str, Matches] = {
     "nominate": _workload(lambda status: bool(status.get("nominatedClusterNames")) and not _hopeless(status)),
     "choose the worker": _workload(
@@ -145,9 +149,8 @@ WORKER_POINTS: Mapping[str, Matches] = {
     "create the copy": _writes("POST", "workloads"),
     "create the job": _writes("POST", "jobs"),
     "deactivate the copy": _writes("PUT PATCH", "workloads", status=True, has=_condition("DeactivationTarget")),
-    "change the priority of the copy": _writes(
-        "PATCH", "workloads", has=lambda body: "priority" in body.get("spec", {})
-    ),
+    "change the priority of the copy": _writes("PATCH", "workloads", has=_changes("priority", but="podSets")),
+    "shrink the copy": _writes("PATCH", "workloads", has=_changes("podSets")),
     "open the preemption gate": _writes("PUT PATCH", "workloads", status=True, has=_opens_gate),
     "change the job": _writes("PATCH", "jobs"),
     "delete the job": _writes("DELETE", "jobs"),
@@ -155,10 +158,6 @@ WORKER_POINTS: Mapping[str, Matches] = {
     "delete the copy": _writes("DELETE", "workloads"),
 }
 """Its writes in a worker cluster."""
-SELDOM = frozenset({"open the preemption gate", "change the job"})
-"""Points where the manager is not killed: one needs a feature gate that is off by default, the other a RayService or an
-elastic job.
-"""
 HERE: Mapping[here.Why, str] = {
     "nominate": "nominate",
     "admit": "choose the worker",
@@ -173,7 +172,9 @@ HERE: Mapping[here.Why, str] = {
 THERE: Mapping[type, tuple[str, ...]] = {
     there.Offer: ("create the copy",),
     there.Begin: ("create the job",),
-    there.Change: ("deactivate the copy", "change the priority of the copy", "open the preemption gate"),
+    there.Change: (
+        *("deactivate the copy", "change the priority of the copy", "shrink the copy", "open the preemption gate"),
+    ),
     there.Forward: ("change the job",),
     there.Later: (),
     there.Withdraw: ("delete the job", "release the copy", "delete the copy"),

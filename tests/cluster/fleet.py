@@ -27,7 +27,12 @@ integrations: {frameworks: [batch/job, pod, statefulset]}
 """
 _LOST = """
 multiKueue: {{workerLostTimeout: {lost}, gcInterval: 1s, externalFrameworks: [{{name: Widget.v1.example.com}}]}}
+featureGates: {{MultiKueueKubeConfigPathValidation: false}}
 """
+_GATED = """
+featureGates: {MultiKueueOrchestratedPreemption: true}
+"""
+"""In the workers: it changes nothing for copies that have no gate."""
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _WIDGETS: Raw = {
     "metadata": {"name": "widgets.example.com"},
@@ -149,7 +154,7 @@ def fleet(directory: Path, *, lost: str = "15m", nodes: int = 1) -> Iterator[Fle
         for plane in planes:
             plane.administrator.request("POST", _DEFINITIONS, _WIDGETS)
         in_workers = directory / "worker.yaml"
-        in_workers.write_text(_KINDS)
+        in_workers.write_text(_KINDS + _GATED)
         settings = (configured(directory, lost), *(in_workers for _ in planes[1:]))
         services = [
             Service(plane, directory / plane.spec.name, "--config", str(path))

@@ -16,14 +16,17 @@ from contextlib import AsyncExitStack, suppress
 import orjson
 
 from api.objects import Raw
+from controller.caches import Reading
 from controller.kube import config
 from controller.kube.client import Client
 from controller.run import Controller
 from controller.settings import MultiKueueSettings, Settings
+from core.jobs.elastic import GATE
+from core.multikueue.group import Policy
 from tests.cluster.fleet import Fleet
-from tests.cluster.world import World, condition, done, job, local_queue
+from tests.cluster.world import World, condition, done, job, local_queue, ours
 from tests.faults import Fault, FaultProxy, Request, Reset, proxied
-from tests.write_points import MANAGER_POINTS, SELDOM, WORKER_POINTS, Matches
+from tests.write_points import MANAGER_POINTS, WORKER_POINTS, Matches
 
 MANAGED = "kueue.x-k8s.io/multikueue"
 WITHIN = 600.0
@@ -49,7 +52,10 @@ class Mortal:
 
     async def run(self) -> None:
         """Starts the controller again whenever it has ended, until this is cancelled."""
-        settings = Settings(multikueue=MultiKueueSettings(gc_interval=1.0))
+        policy = Policy(orchestrated=True)
+        settings = Settings(
+            multikueue=MultiKueueSettings(policy, gc_interval=1.0), reading=Reading(preemption_gates=True)
+        )
         while True:
             async with Client(self._connection) as self._client:
                 self._life = asyncio.create_task(Controller(self._client, settings).run())
@@ -79,7 +85,7 @@ class Mortal:
 
 def ends_at(chance: random.Random, sides: int) -> Counter[tuple[str, bool]]:
     """Returns each write once, at both sides (before it reaches the API server and after) or at one of them."""
-    points = [*MANAGER_POINTS, *sorted(WORKER_POINTS.keys() - SELDOM)]
+    points = [*MANAGER_POINTS, *WORKER_POINTS]
     return Counter((point, reaches) for point in points for reaches in chance.sample((False, True), sides))
 
 
@@ -136,7 +142,8 @@ def play(fleet: Fleet, number: int) -> None:
     """Has the manager make each of its writes, and waits until all is as it must be in the end.
 
     One Job ends, one is evicted in its worker and one here, one is too large for any worker and gets another priority,
-    one belongs to another controller, and there is a cluster that cannot be used.
+    one belongs to another controller, one is resized while it runs, one must preempt another in its worker, and there
+    is a cluster that cannot be used.
     """
     here, queue = fleet.manager, f"crash-{number}"
     unusable = f"unusable-{number}"
@@ -146,17 +153,26 @@ def play(fleet: Fleet, number: int) -> None:
     held = f"held-{number}"
     for world in (here, *fleet.workers):
         world.create(local_queue(held, here.full(queue)))
+    gated = f"gated-{number}"
+    _occupied(fleet, gated)
     ends, there, stops, wide, other = (f"{name}-{number}" for name in ("ends", "there", "stops", "wide", "other"))
+    sized = f"sized-{number}"
     here.create(
         managed(ends, queue, seconds=0.5),
         managed(there, queue),
         managed(stops, held),
         managed(wide, queue, cpu=100),
         managed(other, queue, by="example.com/other"),
+        managed(gated, gated),
+        _elastic(sized, queue),
     )
+    until(here, f"{sized} runs", lambda: _ready(fleet, sized) == 1)
+    here.patch("jobs", sized, {"spec": {"parallelism": 3}})
     for name in (there, stops):
         until(here, f"{name} runs", lambda name=name: _active(here, name) and len(fleet.where(name)) == 1)
     _evict_there(fleet, there)
+    until(here, "it has more pods", lambda: _ready(fleet, sized) == 3)
+    here.patch("jobs", sized, {"spec": {"parallelism": 2}})
     here.patch("localqueues", held, {"spec": {"stopPolicy": "HoldAndDrain"}})
     until(here, "the large one is reported", lambda: "No worker cluster can" in _message(here, wide))
     name = _workload(here, wide)
@@ -170,14 +186,51 @@ def play(fleet: Fleet, number: int) -> None:
     until(here, "the stopped one has no quota", lambda: here.condition(stops, "QuotaReserved")[0] == "False")
     until(here, "and is nowhere", lambda: fleet.where(stops) == [])
     until(here, "the evicted one runs again", lambda: _active(here, there) and len(fleet.where(there)) == 1)
+    until(here, "it has fewer pods", lambda: _ready(fleet, sized) == 2)
+    until(here, "the one that preempts runs", lambda: _active(here, gated) and len(fleet.where(gated)) == 1)
     wanted = ("False", "NoUsableClusters", f"Inactive clusters: [{unusable}]")
     until(here, "its check is reported", lambda: condition(here.get("admissionchecks", unusable), "Active") == wanted)
-    names = (ends, there, stops, wide, other)
+    names = (ends, there, stops, wide, other, sized, gated)
     for name in names:
         here.delete("jobs", name)
+    for world in fleet.workers:
+        world.delete("jobs", _victim(gated))
     until(here, "no worker has anything", lambda: not any(each.jobs() or _all(each) for each in fleet.workers))
     until(here, "nor the manager", lambda: not here.workloads().keys() & set(names))
     here.delete("multikueueclusters", unusable)
+
+
+def _victim(queue: str) -> str:
+    return f"victim-{queue}"
+
+
+def _occupied(fleet: Fleet, queue: str) -> None:
+    """A queue with room for one pod in each worker, where a Job of the worker itself has it, of low priority."""
+    fleet.queue(queue, there=(1, 1))
+    low = fleet.manager.full(f"low-{queue}")
+    for world in fleet.workers:
+        preempts = {"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}}
+        world.patch("clusterqueues", world.full(queue), preempts)
+        priority = {**ours("WorkloadPriorityClass", low, {}), "value": -1}
+        del priority["spec"]
+        world.create(priority)
+        world.job(_victim(queue), queue, seconds=600.0, labels={"kueue.x-k8s.io/priority-class": low})
+        until(world, "its own Job runs", lambda world=world: _active(world, _victim(queue)))
+
+
+def _elastic(name: str, queue: str) -> Raw:
+    """A Job of one pod that may have three."""
+    made = managed(name, queue)
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    made["spec"]["completions"] = 3
+    made["spec"]["template"]["spec"]["schedulingGates"] = [{"name": GATE}]  # no webhook adds it
+    return made
+
+
+def _ready(fleet: Fleet, name: str) -> int:
+    """How many pods of a Job run in the worker that has it."""
+    found = [world.jobs().get(name, {}).get("status", {}).get("ready", 0) for world in fleet.workers]
+    return sum(found) if len(fleet.where(name)) == 1 else 0
 
 
 def until(world: World, station: str, question: object) -> None:
