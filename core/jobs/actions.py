@@ -73,7 +73,7 @@ class Ungate:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadStatus:
-    """``patch`` of the Workload's status, ``after`` its value then; ``why`` is finish, reclaim, ready or release."""
+    """``patch`` of its status, ``after`` its value then; ``why`` is finish, reclaim, ready, release or stop."""
 
     workload: Key
     patch: Raw

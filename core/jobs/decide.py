@@ -8,7 +8,7 @@ messages are those of Kueue's job framework; they include the rules A11 and A14 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -42,6 +42,7 @@ from core.workload import priority, transitions
 from core.workload.priority import Missing
 
 NOT_ADMITTED = "Not admitted by cluster queue"
+_NOT_MATCHING = "NoMatchingWorkload"
 _FINISHED = "The job cannot run: its workload is finished"
 _NO_WORKLOAD = "Missing Workload; unable to restore pod templates"
 _NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
@@ -167,7 +168,7 @@ def without_match(s: Situation) -> Action | None:
     started = len(s.others) == 1 and s.as_started(s.others[0])
     if s.outcome is None and (started or not s.suspended):
         known = s.others[0]["spec"]["podSets"] if len(s.others) == 1 else []
-        stop = _stop(s, known, "NoMatchingWorkload", _NO_MATCH if known else _NO_WORKLOAD)
+        stop = _stop(s, known, _NOT_MATCHING, _NO_MATCH if known else _NO_WORKLOAD)
         if stop is not None:
             return stop
     if len(s.others) == 1 and s.suspended and _may_change(s, s.others[0]):
@@ -183,8 +184,21 @@ def superfluous(s: Situation) -> Action | None:
     unused = [raw for raw in s.others if s.owns(raw) or s.awaits_pods(raw) is None]
     in_use = any(s.owns(raw) and holds_quota(s.value(raw)) for raw in unused)
     if in_use and s.match is None and s.outcome is None and s.active:
-        return Nothing()
+        return _stopped_elsewhere(s, unused) or Nothing()
     return deleted(unused)
+
+
+def _stopped_elsewhere(s: Situation, workloads: Iterable[Raw]) -> Action | None:
+    """A job that runs in another cluster is stopped there by the eviction of its Workload: that it is suspended here
+    ends no pod.
+    """
+    for raw in workloads:
+        value = s.value(raw)
+        if s.owns(raw) and value.cluster_name and not value.holds(names.Condition.EVICTED):
+            after = transitions.evicted(value, _NOT_MATCHING, _NO_MATCH, s.now)
+            patch = status_patch(value, after)
+            return WorkloadStatus(value.key, patch, after, "stop") if patch else None
+    return None
 
 
 def earlier(s: Situation) -> list[AwaitPods]:

@@ -37,6 +37,7 @@ from tests.core.jobs.samples import (
     read,
     situation,
     started,
+    with_status,
     workload_of,
 )
 
@@ -140,6 +141,21 @@ def test_a_job_that_is_taken_out_of_its_queue_takes_no_quota_any_more() -> None:
     brings = merged(withdrawn, {"metadata": {"annotations": {PREBUILT: waits["metadata"]["name"]}}})
     assert decide(situation(brings, waits, managed=False)) == Nothing(), "it is not ours"
     assert decide(situation(queued, waits, managed=False)) == Nothing(), "its namespace is not managed for a while"
+
+
+def test_a_job_that_is_changed_while_it_runs_in_another_cluster_is_stopped_there() -> None:
+    """Else its pods would run on there, and the job here would wait for their end."""
+    before, changed = job(), job(parallelism=5, completions=5, status={"active": 3})
+    raw = admitted(workload_of(before))
+    assert decide(situation(changed, raw)) == Nothing(), "its pods here end by themselves"
+    elsewhere = merged(raw, {"status": {"clusterName": "worker"}})
+    action = decide(situation(changed, elsewhere))
+    assert isinstance(action, WorkloadStatus)
+    assert facts(action.after)["Evicted"] == "True/NoMatchingWorkload"
+    assert facts(action.after)["QuotaReserved"] == "True/QuotaReserved"
+    going = with_status(elsewhere, read(elsewhere), action.after)
+    assert decide(situation(changed, going)) == Nothing(), "until its pods there are gone"
+    assert isinstance(decide(situation(merged(changed, {"status": {"active": 0}}), going)), DeleteWorkload)
 
 
 def test_a_running_job_without_workload_is_suspended_first() -> None:
