@@ -19,6 +19,7 @@ from controller.kube.errors import ApiError, Forbidden
 from controller.multikueue.clusters import SECRET_KEY, UnusableError, connection
 from core.diagnosis.facts import WorkerFacts
 from core.jobs.kinds import BATCH_JOB, KINDS
+from core.jobs.mirrored_owners import MIRRORED_OWNERS
 from core.multikueue.kubeconfig import source
 
 REVIEWS = Resource(
@@ -108,7 +109,8 @@ async def seen(client: Client, name: str, kinds: Sequence[Resource]) -> WorkerFa
 def rights(resource: Resource) -> list[tuple[str, str]]:
     """The subresources and verbs that MultiKueue uses of a resource of which it writes objects."""
     found = [("", verb) for verb in ("list", "watch", "create", "delete")]
-    if any(kind.forwarded or kind.resizable for kind in KINDS.values() if kind.resource == resource):
+    kinds = (*KINDS.values(), *MIRRORED_OWNERS)
+    if any(kind.forwarded or kind.resizable for kind in kinds if kind.resource == resource):
         found += [("", "patch")]
     if resource == resources.WORKLOADS:
         found += [("", "patch"), ("status", "update"), ("status", "patch")]

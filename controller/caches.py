@@ -249,8 +249,11 @@ class Caches:
         return () if found is None else (found,)
 
     def related(self, kind: JobKind, job: Key) -> tuple[Raw, ...]:
-        """The objects of other kinds that belong to a job of this kind, by name."""
-        found = (raw for served in kind.related for raw in self.stores[served].by_index(kind.framework, job))
+        """The objects of other kinds that belong to a job of this kind, by name, and those to which it refers."""
+        found = [raw for served in kind.related for raw in self.stores[served].by_index(kind.framework, job)]
+        for raw in self.job_objects(kind, job) if kind.refers else ():
+            named = (self.stores[served].get(key) for served, key in kind.references(raw))
+            found += [each for each in named if each is not None]
         return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
 
     def parameters(self, check: Raw, resource: Resource) -> Raw | None:

@@ -392,6 +392,14 @@ class Dispatcher:
                     if name := reconciler.kind.belongs_to(raw):
                         reconciler.changed(Key(raw["metadata"]["namespace"], name))
 
+    def referred(self, served: Resource, old: Raw | None, new: Raw | None) -> None:
+        """An object changed to which jobs may refer."""
+        key = key_of(new or old or {})
+        for reconciler in self.jobs.values():
+            if served in reconciler.kind.refers:
+                for job in reconciler.store.by_index("refers", (served, key)):
+                    reconciler.changed(reconciler.kind.key(job))
+
 
 def _each(look: Callable[[Key], None], keys: Iterable[tuple[str, str]]) -> Iterator[None]:
     for place, key in enumerate(keys, start=1):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from api import names
 from core.jobs import leader_worker_sets, meta
 from core.jobs.kind import JobKind
+from core.jobs.mirrored_owners import several_of
 from core.model import Key, Raw
 from core.model.owner import Owner, owner
 from core.wire.resource_quotas import ResourceQuota
@@ -47,6 +48,12 @@ def job_uid(raw: Raw) -> Iterable[str]:
     """The uid of the job of a Workload."""
     uid = (raw["metadata"].get("labels") or {}).get(names.Label.JOB_UID)
     return (uid,) if uid else ()
+
+
+def to_adopt(raw: Raw) -> Iterable[Key]:
+    """The object that is to own a Workload which another cluster made."""
+    found = several_of(raw) if names.Label.MULTIKUEUE_ORIGIN in meta.labels(raw) and not job_uid(raw) else None
+    return (found[1],) if found is not None else ()
 
 
 def priority_class(raw: Raw) -> Iterable[str]:

@@ -57,6 +57,7 @@ from core.jobs.pod_owners import GROUP_OWNERS
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.model import Key, Raw, Workload
+from core.multikueue.conditions import is_ours
 from core.quota.usage import holds_quota
 from core.variants.rules import running
 from core.wire.timestamps import epoch
@@ -219,7 +220,13 @@ class JobReconciler:
             prebuilt_name=brought,
             prebuilt=self.caches.workloads.get(Key(key.namespace, named)) if named else None,
             successor=self._successor(Key(key.namespace, brought)) if brought else None,
+            worker_checks=self._worker_checks() if kind is POD_GROUP else (),
         )
+
+    def _worker_checks(self) -> tuple[str, ...]:
+        """The names of the AdmissionChecks of MultiKueue, if this controller decides them."""
+        checks = self.caches.stores[resources.ADMISSION_CHECKS] if self.settings.multikueue.enabled else ()
+        return tuple(raw["metadata"]["name"] for raw in checks if is_ours(raw))
 
     def _successor(self, workload: Key) -> Raw | None:
         """The slice without owner that is to replace this one."""

@@ -27,7 +27,7 @@ from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWor
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD
 from core.jobs.owners import Nesting, NestingError
-from core.jobs.pod_owner_groups import Step, Write
+from core.jobs.pod_owner_groups import Step, Write, of_another_cluster
 from core.jobs.pod_owners import STATEFUL_SET, PodOwner
 from core.model import Key, Raw
 from core.model.owner import Owner
@@ -105,6 +105,8 @@ class PodOwnerReconciler:
             situation = stateful_sets.Situation(owner, pods, raw, value, caches.classes, self.clock(), asks)
             return stateful_sets.steps(situation), stateful_sets.settles_in(situation)
         made = caches.workloads.by_index("job-uid", owner["metadata"]["uid"])
+        if of_another_cluster(owner):
+            made = (*made, *caches.workloads.by_index("to-adopt", key_of(owner)))
         members = self._labelled_pods(owner)
         of_set = leader_worker_sets.Situation(owner, members, made, caches.decoded, caches.classes, asks)
         return leader_worker_sets.steps(of_set), None

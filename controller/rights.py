@@ -92,7 +92,10 @@ def template() -> str:
     text += _if(MULTIKUEUE, rules(row for row in WATCHED if row.multikueue))
     text += _if(ELASTIC, [_rule(*UNGATED)]) + _if(OWN_CERTIFICATE, [DEFINITIONS])
     for kind in kinds.ALL:
-        text += _if(kind.enabled_in_helm, rules(rows([kind])[len(WATCHED) :]))
+        own = rows([kind])[len(WATCHED) :]
+        text += _if(kind.enabled_in_helm, rules(row for row in own if not row.multikueue))
+        if referred := rules(row for row in own if row.multikueue):
+            text += _if(f"and ({MULTIKUEUE}) ({kind.enabled_in_helm})", referred)
         if Right(kind.resource, "delete") not in kind.rights:
             text += _if(f"and ({DELETES_JOBS}) ({kind.enabled_in_helm})", [_rule(kind.resource, ("delete",))])
         if kind.managed_by is not None and Right(kind.resource, "patch", "status") not in kind.rights:

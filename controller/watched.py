@@ -192,6 +192,7 @@ WATCHED: tuple[Watched, ...] = (
             "cluster-queue": indexes.reserved_in,
             "owner": indexes.owner_of,
             "job-uid": indexes.job_uid,
+            "to-adopt": indexes.to_adopt,
             "priority-class": indexes.priority_class,
         },
         enters=Caches.workload_changed,
@@ -244,6 +245,7 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
             "owner": indexes.owner_of,
             "prebuilt": meta.prebuilt_workloads,
             **(_OF_PODS if kind.grouped else {}),
+            **({"refers": kind.references} if kind.refers else {}),
             **_belonging(kind.resource, kinds),
         },
         wakes=_job_changed(kind),
@@ -277,6 +279,11 @@ def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
     )
 
 
+def of_referred(served: Resource) -> Watched:
+    """Returns the row of a kind to whose objects jobs refer by name."""
+    return Watched(resource=served, optional=True, multikueue=True, wakes=_referred_changed(served))
+
+
 def rows(
     kinds: Iterable[JobKind], pod_owners: Iterable[PodOwner] = (), externals: Iterable[External] = ()
 ) -> tuple[Watched, ...]:
@@ -289,6 +296,7 @@ def rows(
         *map(of_pod_owner, pod_owners),
         *(of_jobs(kind, kinds) for kind in kinds),
         *(of_related(served, kinds) for served in others),
+        *map(of_referred, dict.fromkeys(served for kind in kinds for served in kind.refers)),
         *map(of_external, externals),
     )
 
@@ -331,5 +339,12 @@ def _owner_changed(kind: PodOwner) -> Wake:
 def _related_changed(served: Resource) -> Wake:
     def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
         dispatcher.related(served, old, new)
+
+    return changed
+
+
+def _referred_changed(served: Resource) -> Wake:
+    def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
+        dispatcher.referred(served, old, new)
 
     return changed

@@ -167,6 +167,7 @@ HERE: Mapping[here.Why, str] = {
     "out of sync": "queue it again",
     "refused": "queue it again",
     "finish": "finish as in the worker",
+    "release": "release",
 }
 """The point of each update that ``core.multikueue.here`` decides."""
 THERE: Mapping[type, tuple[str, ...]] = {

@@ -144,7 +144,8 @@ def _ungated(kind: JobKind, old: Raw, new: Raw, context: Context) -> list[FieldE
 
 def _managed_by(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
     """A job whose ClusterQueue has a MultiKueue check is left to the worker clusters, as in Kueue."""
-    if kind.managed_by is None or kind.manager(job) or not context.settings.enabled("MultiKueue"):
+    named = kind.manager(job) not in ("", kind.own_controller)
+    if kind.managed_by is None or named or not context.settings.enabled("MultiKueue"):
         return ()
     queue = context.lookup.local_queue(Key(request.namespace, meta.queue_name(job)))
     cluster_queue = context.lookup.cluster_queue(queue.cluster_queue) if queue is not None else None

@@ -145,14 +145,14 @@ class Clusters:
         found = self._known.get(name)
         return found.remote if found is not None else None
 
-    def seen(self, name: str, key: Key) -> Worker:
-        """Returns what is seen of a Workload in a cluster."""
+    def seen(self, name: str, key: Key, of: Key | None = None) -> Worker:
+        """Returns what is seen of a Workload in a cluster; ``of`` is the object of which it is one of several."""
         found = self._known.get(name)
         if found is None:
             return Worker(name, connected=False, lost_since=self._missing.setdefault(name, self.clock()))
         if found.remote is None:
             return Worker(name, connected=False, lost_since=found.lost_since)
-        return found.remote.seen(key)
+        return found.remote.seen(key, of)
 
     def lost_since(self, name: str) -> float | None:
         """Since when a cluster is not connected; None if it is."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from api.names import GROUP, Kind, Label
@@ -23,6 +24,7 @@ from controller.multikueue.survey import Survey
 from controller.refusals import Refusals
 from controller.writes import Writer
 from core.jobs.mirrored import Mirrored
+from core.jobs.mirrored_owners import several_of
 from core.model.owner import reference
 from core.multikueue import shape
 from core.multikueue.group import Worker
@@ -60,11 +62,14 @@ class Remote:
     ) -> None:
         """``leading`` is set when this process leads: before, only the queues of the worker are followed."""
         self.name = name
+        self._clock = clock
         self.client = Client(connection, may_write=may_write, deadline_seconds=DEADLINE_SECONDS)
-        self.stores: dict[Resource, Store[Any]] = {resources.WORKLOADS: Store(resources.WORKLOADS.plural, _copy)}
+        self.stores: dict[Resource, Store[Any]] = {
+            resources.WORKLOADS: Store(resources.WORKLOADS.plural, _copy, {"one-of-several": _one_of_several})
+        }
         self._kinds = {kind.resource: kind for kind in kinds}
         for resource, kind in self._kinds.items():
-            self.stores[resource] = Store(resource.plural, verbatim, {"workloads": kind.workloads_of})
+            self.stores[resource] = Store(resource.plural, self._reader(kind), {"workloads": kind.workloads_of})
         self.writer = Writer(self.client, self.stores)
         self.queue = WorkQueue[Key](f"multikueue-{name}", longest_seconds=30.0)
         self.lost_since: float | None = clock() if lost_since is None else lost_since
@@ -77,11 +82,12 @@ class Remote:
         """When Workloads are offered again whose copy the worker changed."""
         self.refused_jobs: dict[Key, tuple[str, float]] = {}
         """Why the worker's API server does not take the jobs of these Workloads, and since when."""
+        self._malformed_since: dict[Key, float] = {}
+        """Since when the worker serves a malformed job of these Workloads."""
         self.survey = Survey(self.client, rows, requoted)
         self._leading = leading
         self._heard = heard
         self._turned = turned
-        self._clock = clock
         self._followed: dict[Resource, bool] = dict.fromkeys(self.stores, False)
         self.reflectors = [self._reflector(resource, store, origin) for resource, store in self.stores.items()]
 
@@ -100,22 +106,27 @@ class Remote:
                 group.create_task(reflector.run(), name=f"multikueue-{self.name}-{reflector.resource.plural}")
             group.create_task(self.queue.run(WORKERS, lambda key: reconcile(self, key)))
 
-    def seen(self, key: Key) -> Worker:
-        """Returns what is seen of a Workload in the worker."""
+    def seen(self, key: Key, of: Key | None = None) -> Worker:
+        """Returns what is seen of a Workload in the worker; ``of`` is the object of which it is one of several."""
         if not self.connected:
             return Worker(self.name, connected=False, lost_since=self.lost_since)
-        found = self.stores[resources.WORKLOADS].get(key)
+        found, jobs = self.stores[resources.WORKLOADS].get(key), self.jobs(key, of)
         why, since = self.refused_jobs.get(key, ("", 0.0))
         wrong = found.get(shape.MALFORMED) if found is not None else None
         refused = self.refused.get(key, "") if found is None or key in self.again else ""
-        return Worker(
+        seen = Worker(
             self.name,
             workload=found,
-            jobs=self.jobs(key),
+            jobs=jobs,
             refused=f"serves a malformed Workload: {wrong}" if wrong else refused,
             job_refused=why,
             job_refused_since=since,
         )
+        if not seen.malformed:
+            self._malformed_since.pop(key, None)
+            return seen
+        since = self._malformed_since.setdefault(key, self._clock())
+        return replace(seen, job_refused=seen.malformed, job_refused_since=since)
 
     def refuses(self, key: Key, why: str, *, kind: str) -> bool:
         """Keeps why the Workload is not taken, unless a refusal of the same kind was kept shortly before: its message
@@ -132,10 +143,18 @@ class Remote:
         self._refusals.forget(key)
         self.again.pop(key, None)
         self.refused_jobs.pop(key, None)
+        self._malformed_since.pop(key, None)
 
-    def jobs(self, key: Key) -> tuple[Raw, ...]:
-        """The objects in the worker that were made for the job of a Workload, by name."""
-        found = (raw for resource in self._kinds for raw in self.stores[resource].by_index("workloads", key))
+    def jobs(self, key: Key, of: Key | None = None) -> tuple[Raw, ...]:
+        """The objects in the worker that were made for the job of a Workload, by name. That of which it is one of
+        several has the name ``of``, or else that in its copy.
+        """
+        found = [raw for resource in self._kinds for raw in self.stores[resource].by_index("workloads", key)]
+        copied = self.stores[resources.WORKLOADS].get(key)
+        for name in (of,) if of is not None else _one_of_several(copied or {}):
+            several = (resource for resource, kind in self._kinds.items() if kind.several)
+            whole = (self.stores[resource].get(name) for resource in several)
+            found += [raw for raw in whole if raw is not None and raw not in found]
         return tuple(sorted(found, key=lambda raw: str(raw["metadata"]["name"])))
 
     def keys(self) -> Iterator[Key]:
@@ -148,12 +167,19 @@ class Remote:
             for raw in self.stores[resource]:
                 yield from kind.workloads_of(raw)
 
+    def _reader(self, kind: Mirrored) -> Callable[[Raw], Raw]:
+        """Returns the function that converts what the worker serves of a kind into what is kept."""
+        return lambda raw: shape.checked_job(kind, verbatim(raw), self._clock())
+
     def _reflector(self, resource: Resource, store: Store[Any], origin: str) -> Reflector[Any]:
         def changed(old: Raw | None, new: Raw | None) -> None:
             raw = new or old or {}
             kind = self._kinds.get(resource)
             for key in (key_of(raw),) if kind is None else kind.workloads_of(raw):
                 self._heard(self, key)
+            if kind is not None and kind.several:
+                for copied in self.stores[resources.WORKLOADS].by_index("one-of-several", key_of(raw)):
+                    self._heard(self, key_of(copied))
 
         store.listen(changed)
         return Reflector(
@@ -182,6 +208,12 @@ class Remote:
 
 def _copy(raw: Raw) -> Raw:
     return shape.checked(verbatim(raw))
+
+
+def _one_of_several(workload: Raw) -> tuple[Key, ...]:
+    """The object of which a Workload is one of several."""
+    found = several_of(workload)
+    return (found[1],) if found is not None else ()
 
 
 def _made_there(workload: Raw) -> bool:

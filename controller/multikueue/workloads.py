@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -38,7 +39,7 @@ from core.jobs.external import External
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import kind_at
 from core.jobs.mirrored import Mirrored
-from core.jobs.mirrored_owners import MIRRORED_OWNERS
+from core.jobs.mirrored_owners import MIRRORED_OWNERS, several_of
 from core.model import Workload
 from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker
@@ -110,6 +111,7 @@ class MultiKueue:
         )
         self._orphans: set[tuple[str, Key]] = set()
         """Copies in workers whose Workload here was deleted."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._rounds: dict[Key, float] = {}
         self._ran: dict[Key, str] = {}
         """The worker that was chosen last for a Workload with quota: an eviction removes it from the status."""
@@ -181,6 +183,11 @@ class MultiKueue:
         self._remember(key, new)
         if not concerned:
             return
+        if _place(old) != _place(new):
+            others = [*self._others(raw)]
+            if not any(each.cluster_name for each in others):  # else they know their place
+                for each in others:
+                    self.changed(each.key)
         if new is None:
             for remote in self.clusters.remotes():
                 remote.forget(key)
@@ -198,6 +205,8 @@ class MultiKueue:
         return changed
 
     def _owner_changed(self, old: Raw | None, new: Raw | None) -> None:
+        if old is not None and new is not None and old.get("spec") == new.get("spec"):
+            return  # its status here says nothing of its worker
         for workload in self.caches.workloads.by_index("job-uid", (new or old or {})["metadata"]["uid"]):
             if self._concerned(workload):
                 self.changed(key_of(workload))
@@ -265,7 +274,7 @@ class MultiKueue:
         action = self._here(key)
         if isinstance(action, here.Wait):
             return action.seconds
-        async with self.writer.turn(first=True):
+        async with self._one_by_one(key), self.writer.turn(first=True):
             action = self._here(key)  # it may have changed while it waited
             with contextlib.suppress(NotFound):  # it was deleted meanwhile; the watch will report it
                 match action:
@@ -278,6 +287,13 @@ class MultiKueue:
                     case _:
                         assert_never(action)
         return None
+
+    def _one_by_one(self, key: Key) -> contextlib.AbstractAsyncContextManager[None]:
+        """A lock for the groups of one object: each decision knows where the others are."""
+        raw = self.caches.workloads.get(key)
+        if raw is None or several_of(raw) is None:
+            return contextlib.nullcontext()
+        return self._locks.setdefault(str(meta.labels(raw).get(names.Label.JOB_UID)), asyncio.Lock())
 
     def _here(self, key: Key) -> here.Action:
         group = self.group(key)
@@ -409,11 +425,12 @@ class MultiKueue:
             owner=owner,
             job=job,
             related=related,
-            workers=self._workers(key, conditions.clusters_of(config), local.cluster_name or self._ran.get(key, "")),
+            workers=self._workers(raw, conditions.clusters_of(config), local.cluster_name or self._ran.get(key, "")),
             ran=self._ran.get(key, ""),
             policy=policy,
             replaced=self._replaced(local),
             successor=self.caches.state.replacement(local),
+            others=tuple(self._others(raw)),
             round_began=self._rounds.get(key),
         )
 
@@ -424,7 +441,7 @@ class MultiKueue:
 
     def _with_former(self, key: Key, group: Group, remote: Remote) -> Worker:
         """What a worker has of a Workload; of a slice of an elastic job also the job that names an earlier one."""
-        found = group.worker(remote.name) or replace(remote.seen(key), configured=False)
+        found = group.worker(remote.name) or replace(self._shared(remote.seen(key), key), configured=False)
         kind, job = group.kind, group.job
         if not group.elastic or found.jobs or kind is None or job is None or not found.connected:
             return found
@@ -444,14 +461,37 @@ class MultiKueue:
         slices = self.caches.workloads.by_index("owner", owner_of(kind, kind.key(remote)))
         return any(self.group(key_of(each)).runs_in(cluster) for each in slices if meta.elastic(each))
 
-    def _workers(self, key: Key, configured: tuple[str, ...], chosen: str) -> tuple[Worker, ...]:
+    def _workers(self, raw: Raw, configured: tuple[str, ...], chosen: str) -> tuple[Worker, ...]:
         """The configured workers, then others that were chosen or have something of the Workload."""
         named = [each.name for each in self.clusters.remotes()]
-        others = [self.clusters.seen(name, key) for name in sorted({*named, chosen} - {*configured, ""})]
+        others = [self._seen(name, raw) for name in sorted({*named, chosen} - {*configured, ""})]
         return (
-            *(self.clusters.seen(name, key) for name in configured),
+            *(self._seen(name, raw) for name in configured),
             *(replace(each, configured=False) for each in others if each.name == chosen or each.workload or each.jobs),
         )
+
+    def _seen(self, name: str, raw: Raw) -> Worker:
+        """What a worker has of a Workload, and whether other groups of its object need that there."""
+        several = several_of(raw)
+        if several is None:
+            return self.clusters.seen(name, key_of(raw))
+        return self._shared(self.clusters.seen(name, key_of(raw), several[1]), key_of(raw))
+
+    def _shared(self, worker: Worker, key: Key) -> Worker:
+        """The worker, with whether other Workloads run there by the same objects."""
+        origins = {meta.annotations(each).get(names.Annotation.MULTIKUEUE_ORIGIN_UID) for each in worker.jobs}
+        of = [raw for uid in origins if uid for raw in self.caches.workloads.by_index("job-uid", uid)]
+        others = (self.caches.get(key_of(raw)) for raw in of if several_of(raw) is not None and key_of(raw) != key)
+        needed = any(each is not None and _runs_in(each, worker.name) for each in others)
+        return replace(worker, shared=True) if needed else worker
+
+    def _others(self, raw: Raw) -> Iterator[Workload]:
+        """The Workloads of the other groups of an object."""
+        uid = meta.labels(raw).get(names.Label.JOB_UID)
+        for each in self.caches.workloads.by_index("job-uid", uid) if several_of(raw) is not None else ():
+            value = self.caches.get(key_of(each))
+            if value is not None and value.key != key_of(raw):
+                yield value
 
     def _remember(self, key: Key, raw: Raw | None) -> None:
         """Keeps which worker was chosen until the quota is released."""
@@ -527,6 +567,17 @@ class MultiKueue:
             if check is not None and conditions.is_ours(check):
                 return check
         return None
+
+
+def _runs_in(workload: Workload, worker: str) -> bool:
+    over = workload.holds(names.Condition.EVICTED) or workload.holds(names.Condition.FINISHED)
+    return workload.cluster_name == worker and workload.holds(names.Condition.QUOTA_RESERVED) and not over
+
+
+def _place(raw: Raw | None) -> tuple[str, bool]:
+    """The worker that was chosen for a Workload, and whether one is looked for."""
+    status = (raw or {}).get("status") or {}
+    return status.get("clusterName") or "", bool(status.get("nominatedClusterNames"))
 
 
 def _why(error: ApiError) -> str:

@@ -339,7 +339,7 @@ def eviction(s: Situation) -> Action | None:
     if stop is not None:
         return stop
     if s.found.holds(names.Condition.QUOTA_RESERVED):
-        if s.active:
+        if s.active or s.ends_elsewhere:
             return Nothing()
         if s.replacement is not None:  # of a preempted slice, which is queued instead of it
             return _status(s, transitions.finished(s.found, *REPLACED, s.now), "finish")

@@ -29,7 +29,7 @@ How other forms of jobs are supported:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -138,6 +138,8 @@ class JobKind(Mirrored):
     suspend_path: ClassVar[Path] = ("spec", "suspend")
     related: ClassVar[tuple[Resource, ...]] = ()
     """Kinds to watch whose objects belong to jobs of this kind (``belongs_to``)."""
+    refers: ClassVar[tuple[Resource, ...]] = ()
+    """Kinds to watch to whose objects jobs of this kind refer by name (``references``), if MultiKueue is enabled."""
     runs_children: ClassVar[bool] = True
     """Whether its own controller starts the jobs that a job of this kind owns; otherwise Seiretsu does, when it is
     admitted.
@@ -313,6 +315,14 @@ class JobKind(Mirrored):
         """Why the job needs no quota although it has not finished, '' if it does."""
         return ""
 
+    def references(self, job: Raw) -> Iterable[tuple[Resource, Key]]:
+        """The objects to which the job refers, and that ``related`` has, too."""
+        return ()
+
+    def compared(self, job: Raw, pod_sets: Sequence[Raw]) -> list[Raw]:
+        """Returns the parts of pod sets, of the job or of its Workload, in which the two must be equal."""
+        return [*pod_sets]
+
     def belongs_to(self, related: Raw) -> str:
         """The name of the job of this kind that a related object belongs to, '' for none: its controller."""
         by = meta.controller(related)
@@ -368,16 +378,27 @@ class JobKind(Mirrored):
         held = changed(self.restored(job, pod_sets, related), *self.hold(job))
         return held if self.managed_by is None else without(held, self.managed_by)
 
-    def sizes(self, job: Raw, pod_sets: Sequence[Raw]) -> tuple[Path, ...]:
-        """Returns the fields with the numbers of pods of an elastic job; none unless its Workload, which has these pod
-        sets, is for as many.
+    def sizes(self, job: Raw, pod_sets: Sequence[Raw]) -> list[Setting]:
+        """Returns the fields with the numbers of pods of an elastic job, as its Workload, which has these pod sets, is
+        for: those of the job if it has as many pods.
         """
-        wanted = {slot.name: slot.count for slot in self.slots(job)} if self.resizable else {}
-        return self.size_fields(job) if wanted == {each["name"]: each["count"] for each in pod_sets} else ()
+        if not self.resizable:
+            return []
+        wanted = {slot.name: slot.count for slot in self.slots(job)}
+        counts = {each["name"]: each["count"] for each in pod_sets}
+        if wanted.keys() != counts.keys():
+            return []
+        fields = self.size_fields(job)
+        return [
+            Setting(path, at(job, path) if wanted[name] == counts[name] else counts[name] // pods)
+            for name, (path, pods) in fields.items()
+        ]
 
-    def size_fields(self, job: Raw) -> tuple[Path, ...]:
-        """The fields with the numbers of pods of a job, if the kind is ``resizable``."""
-        return ()
+    def size_fields(self, job: Raw) -> Mapping[str, tuple[Path, int]]:
+        """The fields with the numbers of pods of a job by pod set, each with the pods for one, if the kind is
+        ``resizable``.
+        """
+        return {}
 
     def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
         """Returns the status that an object gets from the one in another cluster; None to leave it as it is."""

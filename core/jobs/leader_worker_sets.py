@@ -1,7 +1,8 @@
 """What becomes of a LeaderWorkerSet: one Workload for each group of a leader and its workers.
 
 The groups start, stop and wait as any group of pods (``core.jobs.kinds.pod_group``). The number of groups may change:
-a new one gets a Workload, and that of one which is no longer wanted is deleted.
+a new one gets a Workload, and that of one which is no longer wanted is deleted. If the set runs here for another
+cluster, that one creates and deletes them, and they get the set as an owner.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from core.jobs import meta, template, workload
 from core.jobs.actions import DeleteWorkload, Problem, UpdateWorkload
 from core.jobs.fields import Path, at
 from core.jobs.kinds.pod import ended
-from core.jobs.pod_owner_groups import Step, created, followed, marked, with_topology
+from core.jobs.pod_owner_groups import (
+    Step,
+    adopted,
+    created,
+    followed,
+    marked,
+    naming_uid,
+    of_another_cluster,
+    with_topology,
+)
 from core.jobs.pod_owners import LEADER, LEADER_WORKER_SET, WORKER, group_size, replicas
 from core.model import Key, Raw, Workload
 from core.wire.guard import guarded
@@ -46,8 +56,8 @@ class Situation:
 
 def name(owner: Raw, index: int | str) -> str:
     """The name of the Workload of a group, and of the group of its pods."""
-    metadata = owner["metadata"]
-    return workload.name_of(LEADER_WORKER_SET.resource, f"{metadata['name']}-{index}", metadata["uid"])
+    of = f"{owner['metadata']['name']}-{index}"
+    return workload.name_of(LEADER_WORKER_SET.resource, of, naming_uid(owner))
 
 
 def steps(s: Situation) -> Iterator[Step | None]:
@@ -67,11 +77,15 @@ def steps(s: Situation) -> Iterator[Step | None]:
 
 def _of_groups(s: Situation) -> Iterator[Step | None]:
     unwanted, created_now = {raw["metadata"]["name"]: raw for raw in s.workloads}, 0
+    made_there = of_another_cluster(s.owner)
     for index in range(groups(s.owner)):
         group = name(s.owner, index)
         known = unwanted.pop(group, None)
         if known is not None:
             yield _followed(s, known)
+            continue
+        if made_there:
+            yield None
             continue
         annotations = {Annotation.COMPONENT_WORKLOAD_INDEX: str(index)}
         step = created(LEADER_WORKER_SET, s.owner, group, _pod_sets(s), s.classes, **annotations)
@@ -79,7 +93,7 @@ def _of_groups(s: Situation) -> Iterator[Step | None]:
         created_now += 1
         if isinstance(step, Problem) or created_now == MOST_CREATED:
             return
-    for raw in unwanted.values():
+    for raw in () if made_there else unwanted.values():
         yield None if meta.deleting(raw) else DeleteWorkload(workload.key(raw), meta.uid(raw), None)
 
 
@@ -116,8 +130,12 @@ def groups(owner: Raw) -> int:
 
 
 def _followed(s: Situation, raw: Raw) -> UpdateWorkload | None:
-    """The change of a Workload that follows its set: gates and priority in every state, the queue without quota."""
+    """The change of a Workload that follows its set: gates and priority in every state, the queue without quota. One
+    that another cluster made gets its set as an owner first.
+    """
     value, queue = s.values.get(workload.key(raw)), meta.queue_name(s.owner)
+    if value is not None and (adoption := adopted(LEADER_WORKER_SET, s.owner, raw)):
+        return UpdateWorkload(value.key, guarded(adoption, raw), "adopted")
     if value is not None and not value.holds(Condition.FINISHED) and (change := followed(s.owner, raw, s.classes)):
         return UpdateWorkload(value.key, guarded(change, raw), "gates" if "spec" not in change else "priority")
     if value is None or not queue or value.queue == queue or value.holds(Condition.QUOTA_RESERVED):

@@ -6,8 +6,8 @@ whose pods form groups (``core.jobs.mirrored_owners``). There are three ways to 
 * A field of the job names the controller that runs it (``managed_by``). The job here is started when it is admitted,
   but no controller of this cluster runs it, and it gets the status of the job in the worker.
 * Pods have no such field: the pod here keeps its scheduling gate, and gets the status of the pod in the worker.
-* StatefulSets are created in the worker, too, and their pods here keep their gates. Their own controller here writes
-  their status, so none comes back.
+* StatefulSets and LeaderWorkerSets are created in the worker, too, and their pods here keep their gates. Their own
+  controller here writes their status, so none comes back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from api.names import MULTIKUEUE_CONTROLLER, Annotation, Label
 from api.objects import Resource
 from core.jobs import meta
-from core.jobs.fields import Path, at
+from core.jobs.fields import Path, Setting, at
 from core.model import Key, Raw
 
 
@@ -28,9 +28,17 @@ class Mirrored(ABC):
     resource: Resource
     managed_by: Path | None = None
     """The field with the name of the controller that runs the job; None if it has no such field."""
+    own_controller: str = ""
+    """How that field names the controller of the kind itself, if it may: a new job that names it is left to the
+    workers, too."""
     forwarded: tuple[Path, ...] = ()
     """The fields whose changes reach the job in the worker while it runs: those that change neither pods nor quota."""
 
+    several: bool = False
+    """Whether an object has several Workloads, one for each group of its pods. All run in one worker."""
+    shows_end: bool = True
+    """Whether an evicted job reports here, by its status, that its pods in a worker have ended. Otherwise the state of
+    its Workload there does."""
     resizable: bool = False
     """Whether the number of pods of an elastic job may change in another cluster."""
 
@@ -94,11 +102,11 @@ class Mirrored(ABC):
         origin = meta.annotations(remote).get(Annotation.MULTIKUEUE_ORIGIN_UID)
         return part is not None and origin in (None, meta.uid(part))
 
-    def sizes(self, job: Raw, pod_sets: Sequence[Raw]) -> tuple[Path, ...]:
-        """Returns the fields with the numbers of pods of an elastic job; none unless its Workload, which has these pod
-        sets, is for as many.
+    def sizes(self, job: Raw, pod_sets: Sequence[Raw]) -> list[Setting]:
+        """Returns the fields with the numbers of pods of an elastic job, as its Workload, which has these pod sets, is
+        for; none where that cannot be told.
         """
-        return ()
+        return []
 
     @abstractmethod
     def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:

@@ -96,6 +96,14 @@ def ownership(kind: PodOwner, owner: Raw, others: Sequence[Raw] = ()) -> Raw:
     }
 
 
+def adopted(kind: PodOwner, owner: Raw, raw: Raw) -> Raw:
+    """Returns the change that makes the object an owner of a Workload; {} if it is one."""
+    references = raw["metadata"].get("ownerReferences") or []
+    if any(each["uid"] == meta.uid(owner) for each in references):
+        return {}
+    return {"metadata": ownership(kind, owner, references)}
+
+
 def followed(owner: Raw, raw: Raw, classes: PriorityClasses) -> Raw:
     """Returns the change of a Workload whose owner has other gates or another priority class, in every state of it."""
     gates = meta.annotations(owner).get(Annotation.ADMISSION_GATED_BY) or None

@@ -36,7 +36,8 @@ class Situation:
     label or annotation, ``prebuilt`` that Workload, and ``successor`` one without owner that is to replace it.
     ``related``: the objects of other kinds that belong to the job (``JobKind.related``). ``pods_gone``: uids of deleted
     jobs of which no pod is left, if that was checked (``AwaitPods``). ``variants``: those with which
-    parents among the Workloads run, by the key of the parent.
+    parents among the Workloads run, by the key of the parent. ``worker_checks``: the names of the admission checks by
+    which Workloads run in other clusters.
     """
 
     kind: JobKind
@@ -62,6 +63,7 @@ class Situation:
     successor: Raw | None = None
     elastic_jobs: bool = True
     variants: Mapping[Key, Workload] = field(default_factory=dict)
+    worker_checks: Container[str] = frozenset()
 
     @cached_property
     def outcome(self) -> Outcome | None:
@@ -77,6 +79,16 @@ class Situation:
     def active(self) -> bool:
         """Whether the job still has pods."""
         return self.kind.active(self.job, self.related)
+
+    @property
+    def ends_elsewhere(self) -> bool:
+        """Whether the pods of an evicted Workload may run in another cluster, and nothing here shows when they have
+        ended: MultiKueue releases the quota.
+        """
+        if self.match is None or names.Annotation.JOB_OWNER_GVK not in meta.annotations(self.match):
+            return False
+        ran = self.found.holds(names.Condition.ADMITTED)
+        return ran and any(check.name in self.worker_checks for check in self.found.checks)
 
     @cached_property
     def pod_sets(self) -> list[Raw]:

@@ -20,12 +20,12 @@ from core.jobs.kinds.pod import POD, ended, gated, target
 from core.jobs.kinds.pod_group import deletion, grace_left
 from core.jobs.pod_owner_groups import (
     Step,
+    adopted,
     created,
     followed,
     marked,
     naming_uid,
     of_another_cluster,
-    ownership,
     with_topology,
 )
 from core.jobs.pod_owners import STATEFUL_SET, replicas
@@ -119,7 +119,7 @@ def _pod_sets(s: Situation) -> list[Raw]:
 def _followed(s: Situation, raw: Raw, value: Workload, count: int) -> Raw:
     """The change of a Workload that follows its StatefulSet, while it has no quota: its queue and its replicas."""
     owner = s.owner
-    if adoption := _adopted(owner, raw):
+    if adoption := adopted(STATEFUL_SET, owner, raw):  # an older version of Kueue, or another cluster, made it
         return adoption
     spec: Raw = {}
     queue = meta.queue_name(owner)
@@ -129,14 +129,6 @@ def _followed(s: Situation, raw: Raw, value: Workload, count: int) -> Raw:
     if count and not value.holds(Condition.QUOTA_RESERVED) and [each["count"] for each in pod_sets] != [count]:
         spec["podSets"] = _pod_sets(s)
     return {"spec": spec} if spec else {}
-
-
-def _adopted(owner: Raw, raw: Raw) -> Raw:
-    """The change that makes the StatefulSet an owner of a Workload that an older version of Kueue created."""
-    references = raw["metadata"].get("ownerReferences") or []
-    if any(each["uid"] == meta.uid(owner) for each in references):
-        return {}
-    return {"metadata": ownership(STATEFUL_SET, owner, references)}
 
 
 def _held(s: Situation, value: Workload) -> WorkloadStatus | None:

@@ -180,7 +180,7 @@ def stands_for(
     wanted = kind.pod_sets(job, related)
     if not wanted:
         return True  # the templates are those of a related object, which is not there at the moment
-    before = spec.get("podSets") or []
+    wanted, before = kind.compared(job, wanted), kind.compared(job, spec.get("podSets") or [])
     wanted = _resized(wanted, before) if elastic else wanted
     if running is not None:
         started = _started(before, running)

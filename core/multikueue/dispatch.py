@@ -18,8 +18,11 @@ def nominated(group: Group) -> tuple[str, ...] | float | None:
 
     All at once: every connected worker; one that is lost for a moment stays nominated. Incremental: the next few of the
     configured ones, connected or not, as in Kueue. Any other dispatcher is an external program that writes them.
+    A group of an object of which others run goes where they are.
     """
     assert group.local is not None
+    if group.place:
+        return None if group.local.nominated == (group.place,) else (group.place,)
     before, policy = group.local.nominated, group.policy
     if policy.dispatcher == DISPATCHER_ALL_AT_ONCE:
         found = tuple(sorted(each.name for each in group.configured if each.connected or each.name in before))

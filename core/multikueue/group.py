@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from api import names
@@ -10,6 +10,7 @@ from api.names import Annotation, Condition, FinishedReason, PendingReason
 from core.jobs import meta
 from core.jobs.mirrored import Mirrored
 from core.model import CheckState, Raw, Workload
+from core.multikueue.shape import MALFORMED
 from core.wire.active import condition_of
 from core.wire.timestamps import maybe_epoch
 
@@ -41,8 +42,10 @@ class Worker:
     ``lost_since`` is when the connection was lost, ``jobs`` are the objects with our origin that were made for the job.
     ``refused`` is why its API server does not take the Workload. ``configured`` is whether the MultiKueueConfig still
     names it: a worker that it names no more may have the job until its pods have ended. ``job_refused`` is why its API
-    server does not take the job, and ``job_refused_since`` since when. ``never`` is why it could never admit the
-    Workload, by what is known of its queues. ``former`` is the job there if it names an earlier slice than this one.
+    server does not take the job, or what is wrong with the one that it serves, and ``job_refused_since`` since when.
+    ``never`` is why it could never admit the Workload, by what is known of its queues. ``former`` is the job there if
+    it names an earlier slice than this one. ``shared`` is whether other Workloads, of other groups of the same object,
+    need these objects there.
     """
 
     name: str
@@ -56,6 +59,12 @@ class Worker:
     job_refused_since: float = 0.0
     never: str = ""
     former: Raw | None = None
+    shared: bool = False
+
+    @property
+    def own_jobs(self) -> tuple[Raw, ...]:
+        """The objects that no other Workload needs there."""
+        return () if self.shared else self.jobs
 
     @property
     def hopeless(self) -> str:
@@ -65,6 +74,12 @@ class Worker:
             return self.refused
         waits = found is not None and found["reason"] in _NEVER
         return self.refused or self.never or (str(found.get("message", "")) if found is not None and waits else "")
+
+    @property
+    def malformed(self) -> str:
+        """What is wrong in an object of the job there; '' if nothing is."""
+        wrong = (f"serves a malformed {each['kind']}: {each[MALFORMED]}" for each in self.jobs if MALFORMED in each)
+        return next(wrong, "")
 
     @property
     def job_gone(self) -> bool:
@@ -103,7 +118,8 @@ class Group:
 
     ``kind`` is None for a kind of job that cannot run in another cluster, ``owner`` how messages name it; ``job`` is
     None while it is not known. Of slices of an elastic job ``replaced`` is the one that this one replaces, and
-    ``successor`` the one that replaces it. ``round_began`` is when the incremental dispatcher nominated last.
+    ``successor`` the one that replaces it. ``others`` are the Workloads of the other groups of the same object.
+    ``round_began`` is when the incremental dispatcher nominated last.
     """
 
     now: float
@@ -118,6 +134,7 @@ class Group:
     ran: str = ""
     replaced: Workload | None = None
     successor: Workload | None = None
+    others: tuple[Workload, ...] = ()
     policy: Policy = field(default_factory=Policy)
     round_began: float | None = None
 
@@ -208,6 +225,32 @@ class Group:
             return False
         assert self.local is not None
         return not self.local.cluster_name and not self.local.holds(Condition.EVICTED) and self.others_ready
+
+    @property
+    def place(self) -> str:
+        """The worker in which other groups of the same object run, so that this one does, too; '' if there is none."""
+        return min((each.cluster_name for each in self._others() if each.cluster_name), default="")
+
+    @property
+    def awaits_another(self) -> bool:
+        """Whether another group of the same object is first: the others are not offered until its worker is known."""
+        if self.local is None or self.place:
+            return False
+        return any(_turn(each) < _turn(self.local) for each in self._others())
+
+    def _others(self) -> Iterator[Workload]:
+        """The other groups that hold quota, and that MultiKueue sends to workers."""
+        assert self.check is not None
+        for each in self.others:
+            asks = any(check.name == self.check.name for check in each.checks)
+            gone = each.deleting or each.holds(Condition.EVICTED) or each.holds(Condition.FINISHED)
+            if asks and not gone and each.holds(Condition.QUOTA_RESERVED):
+                yield each
+
+
+def _turn(workload: Workload) -> tuple[bool, float, str]:
+    """The order of the groups of an object: one that is offered already stays the first."""
+    return not workload.nominated, workload.created, workload.key.name
 
 
 def first(workers: Sequence[Worker], condition: str) -> Worker | None:

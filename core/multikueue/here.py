@@ -24,6 +24,7 @@ from core.model import Raw, Workload
 from core.multikueue.dispatch import nominated
 from core.multikueue.group import Group, Worker, first
 from core.multikueue.hopeless import NO_WORKER, sentence
+from core.multikueue.shape import MALFORMED
 from core.wire.active import condition_of
 from core.wire.conditions import status_patch
 from core.wire.guard import guarded
@@ -37,7 +38,7 @@ REFUSED_SECONDS = 60.0
 """How long a worker that admitted the Workload may refuse its job."""
 
 
-Why = Literal["reject", "retry", "out of sync", "refused", "admit", "nominate", "hopeless", "finish"]
+Why = Literal["reject", "retry", "out of sync", "refused", "admit", "nominate", "hopeless", "finish", "release"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,25 +148,33 @@ def evicted_there(g: Group) -> Action | None:
 
 
 def evicted_here(g: Group) -> Action | None:
-    """The Workload was evicted here: the job's status shows when its pods in the worker have ended. A lost worker is
-    waited for only if it may have the job.
+    """The Workload was evicted here: the job's status shows when its pods in the worker have ended, or else its quota
+    is released here when that worker has nothing of it. A lost worker is waited for only if it may have the job.
     """
     assert g.local is not None
     if not g.local.holds(Condition.EVICTED):
         return None
-    running = next((each for each in g.workers if each.jobs or _may_have_pods(g, each)), None)
+    running = next((each for each in g.workers if each.own_jobs or _may_have_pods(g, each)), None)
     if running is not None:
         return _status_of(g, running) or Wait()
     lost = [each for each in g.workers if not each.connected and each.name in (g.ran or each.name,)]
     waits = [left for each in lost if (left := _left(g, each)) > 0]
-    return Wait(min(waits)) if waits else _cleared(g) or Wait()
+    return Wait(min(waits)) if waits else _cleared(g) or _released(g) or Wait()
 
 
 def _may_have_pods(g: Group, w: Worker) -> bool:
     """Whether pods of a job that is gone may be left in a worker: its copy stays until they have ended."""
     if w.workload is None or g.ran:
         return w.workload is not None and w.name == g.ran
-    return meta.controller(w.workload) is not None
+    return meta.controller(w.workload) is not None or (g.kind is not None and not g.kind.shows_end)
+
+
+def _released(g: Group) -> Action | None:
+    """Releases the quota of a Workload that has run, if nothing here shows when its pods have ended."""
+    assert g.local is not None
+    if g.kind is None or g.kind.shows_end or not g.local.holds(Condition.ADMITTED):
+        return None
+    return _update(g, transitions.released(g.local, g.now), "release")
 
 
 def lost(g: Group) -> Action | None:
@@ -189,16 +198,25 @@ def lost(g: Group) -> Action | None:
 
 
 def refused_there(g: Group) -> Action | None:
-    """A Workload whose worker admits it but does not take its job is queued again after a minute."""
+    """A Workload whose worker admits it but does not take its job, or serves a malformed one, is queued again after a
+    minute.
+    """
     assert g.local is not None and g.check is not None
     worker = g.worker(g.local.cluster_name)
     if not g.assigned or worker is None or not worker.job_refused:
         return None
-    if g.kind is None or g.job is None or len(worker.jobs) >= len(list(g.kind.parts(g.job))):
+    if g.kind is None or g.job is None:
+        return None
+    if len(worker.jobs) >= len(list(g.kind.parts(g.job))) and not worker.malformed:
         return None
     wait = worker.job_refused_since + REFUSED_SECONDS - g.now
-    text = f'Worker cluster "{worker.name}" does not take the job: {worker.job_refused}'
+    text = f'Worker cluster "{worker.name}" {worker.malformed or f"does not take the job: {worker.job_refused}"}'
     return Wait(wait) if wait > 0 else _checked(g, CheckState.RETRY, text, "refused", told=True)
+
+
+def awaited(g: Group) -> Action | None:
+    """The groups of an object run in one worker: only the first is offered to all of them."""
+    return Wait() if g.unassigned and g.awaits_another else None
 
 
 def admitted_there(g: Group) -> Action | None:
@@ -208,7 +226,7 @@ def admitted_there(g: Group) -> Action | None:
     assert g.local is not None and g.check is not None
     if g.check.state != CheckState.PENDING or not (g.unassigned or g.assigned):
         return None
-    asked = (g.local.cluster_name,) if g.assigned else g.local.nominated
+    asked = (g.local.cluster_name,) if g.assigned else (g.place,) if g.place else g.local.nominated
     stays = [each for each in g.configured if each.name in asked and not each.leaves]
     if (worker := first(stays, Condition.ADMITTED)) is None:
         return None
@@ -266,6 +284,7 @@ RULES: tuple[Rule, ...] = (
     evicted_here,
     lost,
     refused_there,
+    awaited,
     admitted_there,
     running_there,
     grown,
@@ -320,7 +339,7 @@ def _status_of(g: Group, worker: Worker) -> CopyStatus | None:
     there = {each["metadata"]["name"]: each for each in worker.jobs}
     for part in g.kind.parts(g.job):
         remote = there.get(part["metadata"]["name"])
-        made = remote is not None and g.kind.made_for(part, remote)
+        made = remote is not None and MALFORMED not in remote and g.kind.made_for(part, remote)
         wanted = g.kind.status_from_worker(part, remote) if remote is not None and made else None
         changes = merge_diff(part.get("status") or {}, wanted) if wanted is not None else {}
         if changes:

@@ -1,5 +1,5 @@
-"""The shape of a copy of a Workload as a worker cluster serves it: the rules read those of several workers at once, and
-a malformed one must not stop what they decide about the others.
+"""The shape of a copy of a Workload, and of its job, as a worker cluster serves them: the rules read those of several
+workers at once, and a malformed one must not stop what they decide about the others.
 """
 
 from __future__ import annotations
@@ -7,12 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from core.jobs.kind import JobKind
+from core.jobs.kinds import kind_at
+from core.jobs.mirrored import Mirrored
+from core.jobs.template import merge_diff
 from core.model import Raw
 from core.wire.timestamps import maybe_epoch
 
 MALFORMED: Final = "malformed"
 """The key under which a copy that ``checked`` has changed has what was wrong."""
 _MAPS: Final = ("annotations", "labels")
+_TIMES: Final = ("creationTimestamp", "deletionTimestamp")
+_LONGEST: Final = 200
 _LISTS: Final[Mapping[str, Mapping[str, type]]] = {
     "conditions": {"type": str, "status": str, "reason": str},
     "preemptionGates": {"name": str, "position": str, "lastTransitionTime": str},
@@ -41,6 +47,56 @@ def checked(raw: Raw) -> Raw:
         return raw
     rest = {key: value for key, value in raw.items() if key != "status"}
     return {**rest, "metadata": kept, "spec": spec, MALFORMED: found[0]}
+
+
+def checked_job(kind: Mirrored, raw: Raw, now: float) -> Raw:
+    """Returns an object of a job as it is, or without its spec and its status and without what is wrong in its
+    metadata; then it also has what was wrong.
+
+    Each kind reads other fields, so everything that the rules ask of its kind is asked here once.
+    """
+    wrong = dict(_job_metadata(raw["metadata"]))
+    found = next(iter(wrong.values()), "") or _parts(kind, raw) or _unreadable(kind, raw, now)
+    if not found:
+        return raw
+    metadata = {key: value for key, value in raw["metadata"].items() if key not in wrong}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, MALFORMED: found}
+
+
+def _job_metadata(metadata: Raw) -> Iterator[tuple[str, str]]:
+    yield from _metadata(metadata)
+    for key in _MAPS:
+        found = metadata.get(key) or {}
+        if isinstance(found, dict) and not all(isinstance(value, str) for value in found.values()):
+            yield key, f"metadata.{key}: must be a map of strings"
+    for key in _TIMES:
+        try:
+            maybe_epoch(metadata.get(key))
+        except (TypeError, ValueError):
+            yield key, f"metadata.{key}: must be a time"
+
+
+def _parts(kind: Mirrored, raw: Raw) -> str:
+    if (raw.get("apiVersion"), raw.get("kind")) != (kind.api_version, kind.kind):
+        return f"apiVersion, kind: must be {kind.api_version}, {kind.kind}"
+    wrong = (part for part in ("spec", "status") if not isinstance(raw.get(part) or {}, dict))
+    return next((f"{part}: must be an object" for part in wrong), "")
+
+
+def _unreadable(kind: Mirrored, raw: Raw, now: float) -> str:
+    """Why the rules cannot read an object; '' if they can."""
+    if isinstance(kind, JobKind):
+        kind = kind_at(kind, kind.key(raw))
+    try:
+        tuple(kind.workloads_of(raw))
+        kind.made_for(raw, raw)
+        kind.stopped_there(raw)
+        kind.idle_there((raw,), now)
+        kind.ended_there((raw,), now)
+        merge_diff({}, kind.status_from_worker(raw, raw) or {})
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        return f"cannot be read: {type(error).__name__}: {error}"[:_LONGEST]
+    return ""
 
 
 def _metadata(metadata: Raw) -> Iterator[tuple[str, str]]:

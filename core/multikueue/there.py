@@ -14,7 +14,7 @@ from typing import Final
 from api.names import CheckState, Condition, EvictedReason, FinishedReason, GatePosition, Label, PreemptionGate
 from api.objects import Resource
 from core.jobs import meta
-from core.jobs.fields import Path, at, changed
+from core.jobs.fields import Setting, at, changed
 from core.jobs.template import merge_diff
 from core.model import Raw
 from core.multikueue import mirror
@@ -132,8 +132,7 @@ def evicted_here(g: Group, w: Worker) -> Action | Done | None:
     eviction = g.local.condition(Condition.EVICTED)
     if eviction is None or not eviction.status:
         return None
-    idle = w.since(Condition.EVICTED) is not None and g.kind is not None and g.kind.idle_there(w.jobs, g.now)
-    if w.workload is None or not w.jobs or idle:
+    if w.workload is None or not w.jobs or _is_idle(g, w):
         return _withdrawn(w) or Done()
     if any(w.since(kind) is not None for kind in (Condition.EVICTED, Condition.DEACTIVATION_TARGET)):
         return Done()
@@ -147,6 +146,17 @@ def evicted_here(g: Group, w: Worker) -> Action | Done | None:
     before = (w.workload.get("status") or {}).get("conditions") or ()
     conditions = [*(each for each in before if each["type"] != Condition.DEACTIVATION_TARGET), target]
     return Change(guarded({"status": {"conditions": conditions}}, w.workload), "status")
+
+
+def _is_idle(g: Group, w: Worker) -> bool:
+    """Whether the worker has evicted the Workload, and no pods of the job run there any more, as far as that is not
+    reported here. What a malformed job shows is not waited for.
+    """
+    if g.kind is None or w.since(Condition.EVICTED) is None:
+        return False
+    if w.malformed:
+        return True
+    return g.kind.idle_there(w.jobs, g.now) or (not g.kind.shows_end and w.since(Condition.QUOTA_RESERVED) is None)
 
 
 def outdated(g: Group, w: Worker) -> Action | Done | None:
@@ -256,17 +266,17 @@ def _forwarded(g: Group, w: Worker) -> Forward | None:
     """The change of the job in its worker that follows one of the job here."""
     assert g.kind is not None and g.job is not None
     theirs = {each["metadata"]["name"]: each for each in w.jobs}
-    paths = (*(g.kind.forwarded if g.policy.forwards else ()), *_sizes(g))
-    for part in g.kind.parts(g.job) if paths else ():
+    paths, sizes = g.kind.forwarded if g.policy.forwards else (), _sizes(g)
+    for part in g.kind.parts(g.job) if paths or sizes else ():
         remote = theirs[part["metadata"]["name"]]
-        if found := _like(g, remote, part, paths):
+        if found := _with(g, remote, [*(Setting(path, at(part, path)) for path in paths), *sizes]):
             return found
     return None
 
 
 def _taken_over(g: Group, remote: Raw) -> Forward | Done:
-    """The job in the worker gets the name of the larger slice and its number of pods, unless the job here has another
-    one again.
+    """The job in the worker gets the name of the larger slice and the number of pods that this is for, also if the job
+    here has another one again.
     """
     assert g.kind is not None and g.job is not None and g.raw is not None
     sizes = _sizes(g)
@@ -274,21 +284,21 @@ def _taken_over(g: Group, remote: Raw) -> Forward | Done:
     kept = {key: value for key, value in meta.labels(remote).items() if key != Label.PREBUILT_WORKLOAD}
     named = {"labels": kept | labels, "annotations": meta.annotations(remote) | annotations}
     after = {**remote, "metadata": {**remote["metadata"], **named}}
-    return (_like(g, remote, g.job, sizes, after) or Done()) if sizes else Done()
+    return (_with(g, remote, sizes, after) or Done()) if sizes else Done()
 
 
-def _sizes(g: Group) -> tuple[Path, ...]:
-    """The fields with the numbers of pods of an elastic job, if they are those of this slice."""
+def _sizes(g: Group) -> list[Setting]:
+    """The fields with the numbers of pods of an elastic job, as this slice is for."""
     assert g.kind is not None and g.job is not None and g.raw is not None
-    return g.kind.sizes(g.job, g.raw["spec"]["podSets"]) if g.elastic else ()
+    return g.kind.sizes(g.job, g.raw["spec"]["podSets"]) if g.elastic else []
 
 
-def _like(g: Group, remote: Raw, part: Raw, paths: Iterable[Path], after: Raw | None = None) -> Forward | None:
-    """The change that gives an object in a worker these fields of the one here."""
+def _with(g: Group, remote: Raw, settings: Iterable[Setting], after: Raw | None = None) -> Forward | None:
+    """The change that gives an object in a worker these fields."""
     assert g.kind is not None
     after = remote if after is None else after
-    for path in paths:
-        after = changed(after, path, at(part, path))
+    for setting in settings:
+        after = changed(after, *setting)
     body = merge_diff(remote, after)
     return Forward(g.kind.resource, remote, guarded(body, remote)) if body and not meta.deleting(remote) else None
 
@@ -324,10 +334,10 @@ def _withdrawn(w: Worker) -> Withdraw | None:
     The finalizer of a copy that no job there has adopted is removed; otherwise the worker does that when the pods of
     the job are gone, so their quota is used until then.
     """
-    jobs = tuple(each for each in w.jobs if not meta.deleting(each))
+    jobs = tuple(each for each in w.own_jobs if not meta.deleting(each))
     found = w.workload if w.workload is not None and not meta.deleting(w.workload) else None
     if not jobs and found is None:
-        left = w.workload is not None and not meta.controller(w.workload) and not w.jobs
+        left = w.workload is not None and not meta.controller(w.workload) and not w.own_jobs
         release = released(w.workload) if left and w.workload is not None else None
         return Withdraw((), None, release) if release else None
     release = released(found) if found is not None and not meta.controller(found) else None

@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from api.names import Condition
+from api.objects import key_of
 from core.feedback.rules import plain
 from core.feedback.submission import of_workload
 from core.feedback.workers import why_never
@@ -239,6 +240,11 @@ class _Fleet:
         self.rounds: dict[Key, float] = {}
         """When the incremental dispatcher has nominated last."""
         self.ran: dict[Key, str] = {}
+        self.groups: dict[tuple[str, Key], list[Key]] = defaultdict(list)
+        """The workloads of each object."""
+        for key, origin in origins.items():
+            if origin.kind is not None and origin.kind.several:
+                self.groups[_job(origin)].append(key)
         for arrival in manager.arrivals:
             if arrival.workload.cluster_name:
                 chosen = Choice(arrival.at, arrival.workload.cluster_name, {})
@@ -378,6 +384,7 @@ class _Fleet:
             job=origin.job,
             replaced=self.manager.workloads.get(local.replaces) if local.replaces is not None else None,
             successor=self.manager.state.replacement(local),
+            others=self._of_same_object(key) if origin.kind is not None and origin.kind.several else (),
             ran=ran,
             policy=self.policy,
             round_began=self.rounds.get(key),
@@ -385,6 +392,11 @@ class _Fleet:
         known = *((name, True) for name in configured), *((name, False) for name in others)
         workers = tuple(self._worker(name, key, found.raw, configured=wanted) for name, wanted in known)
         return dataclasses.replace(found, workers=workers)
+
+    def _of_same_object(self, key: Key) -> tuple[Workload, ...]:
+        """The workloads of the other groups of an object, as far as they exist."""
+        others = (self.manager.workloads.get(each) for each in self.groups[_job(self.origins[key])] if each != key)
+        return tuple(each for each in others if each is not None)
 
     def _has(self, name: str, key: Key) -> bool:
         return name in self.workers and key in self.workers[name].copies
@@ -425,6 +437,10 @@ class _Fleet:
                 group = self._group(key, now)
                 if group.unassigned:
                     self.choices[key].append(Choice(now, "", self._others(group, "", now)))
+
+
+def _job(origin: Origin) -> tuple[str, Key]:
+    return origin.called, key_of(origin.job)
 
 
 def _forget_moments(timeline: Timeline) -> None:

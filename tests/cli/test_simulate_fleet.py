@@ -143,17 +143,17 @@ def test_pods_that_are_queued_run_in_workers_too(tmp_path: Path, kind: str) -> N
     assert where == [("large", 0)]
 
 
-def test_a_leader_worker_set_cannot_run_in_a_worker(tmp_path: Path) -> None:
-    template = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}
+def test_the_groups_of_a_leader_worker_set_run_in_one_worker(tmp_path: Path) -> None:
+    """The second one would fit into the large worker at once."""
+    template = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}]}}
     metadata = {"name": "web", "namespace": "team-a", "labels": {Label.QUEUE_NAME: "main"}}
-    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 1, "workerTemplate": template}}
+    spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 1, "workerTemplate": template}}
     web = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": metadata, "spec": spec}
     (tmp_path / "web.json").write_text(json.dumps(web))
     frameworks = "[batch/job, pod, leaderworkerset.x-k8s.io/leaderworkerset]"
     (tmp_path / "config.yaml").write_text(f"integrations: {{frameworks: {frameworks}}}\n")
     told = played(MANAGER, tmp_path / "web.json", *BOTH, "--config", tmp_path / "config.yaml")
-    assert ran_in(told) == {"web-0": []}
-    assert told["workloads"][0]["waits"][-1]["message"] == "The workload is deactivated"
+    assert ran_in(told) == {"web-0": [("small", 0)], "web-1": []}
 
 
 @pytest.mark.parametrize(

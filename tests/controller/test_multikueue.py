@@ -232,6 +232,44 @@ def test_a_malformed_copy_in_one_worker_does_not_stop_the_choice_of_another() ->
     assert remote.seen(KEY).hopeless == wrong
 
 
+ODD_JOBS: dict[str, Raw] = {
+    "labels": {"metadata": {"labels": "x"}},
+    "conditions": {"status": {"conditions": "x"}},
+    "status": {"status": "x"},
+}
+
+
+@pytest.mark.parametrize("change", ODD_JOBS.values(), ids=ODD_JOBS)
+def test_a_malformed_job_in_one_worker_does_not_stop_what_is_decided_by_another(change: Raw) -> None:
+    """A worker that was lost for long, and is back, serves it; the Workload has moved on."""
+    world = World("w1", "w2")
+    remote = world.worker("w1", copied=copy(Admitted="True"), runs=True)
+    store, (made,) = remote.stores[BATCH_JOB.resource], remote.jobs(KEY)
+    odd = [merged(merged(made, change), {"metadata": {"resourceVersion": version}}) for version in ("8", "9")]
+    assert store.observe("MODIFIED", odd[0])
+    assert store.replace(odd[1:], "9") == 0
+    world.worker("w2", copied=copy(Admitted="True", Finished=f"True/Succeeded@{EARLIER}"))
+    world.workload(check=CheckState.READY, cluster="w2", Admitted="True")
+    action = world.here()
+    assert isinstance(action, rules_here.Update) and action.why == "finish"
+
+
+def test_a_job_that_its_worker_serves_malformed_is_queued_again_after_a_minute() -> None:
+    world = World("w1")
+    remote = world.worker("w1", copied=copy(Admitted="True"), runs=True)
+    (good,) = remote.jobs(KEY)
+    world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
+    odd = merged(good, {"metadata": {"resourceVersion": "8"}, "status": {"conditions": "x"}})
+    remote.stores[BATCH_JOB.resource].observe("MODIFIED", odd)
+    assert world.here() == rules_here.Wait(REFUSED_SECONDS)
+    world.now += REFUSED_SECONDS
+    action = world.here()
+    assert isinstance(action, rules_here.Update) and action.why == "refused"
+    assert 'Worker cluster "w1" serves a malformed Job: cannot be read: TypeError' in action.message
+    remote.stores[BATCH_JOB.resource].observe("MODIFIED", merged(good, {"metadata": {"resourceVersion": "9"}}))
+    assert remote.seen(KEY).job_refused == ""
+
+
 def test_an_object_that_the_job_creates_in_a_worker_with_its_labels_stays() -> None:
     world = World("w1")
     remote = world.worker("w1", copied=copy(Admitted="True"), runs=True)

@@ -11,7 +11,7 @@ import pytest
 
 from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
-from api.names import Annotation, Label
+from api.names import MULTIKUEUE_CONTROLLER, Annotation, Label
 from core.jobs.fields import Setting, at, changed
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
@@ -20,7 +20,10 @@ from core.jobs.kinds.kubeflow import PY_TORCH_JOB
 from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
-from core.model import Raw
+from core.model import Key, Raw
+from core.model.queues import AdmissionCheck, CheckRule, ClusterQueue, LocalQueue
+from core.state.lookup import Lookup
+from core.state.state import State
 from tests.core.feedback.world import world
 from tests.core.jobs.gang import Gang, gang
 from tests.core.jobs.test_appwrapper import JOB, app_wrapper
@@ -30,7 +33,7 @@ from tests.core.jobs.test_kubeflow import kubeflow, replica
 from tests.core.jobs.test_ray import group, ray
 from tests.core.jobs.test_sparkapplication import spark
 from tests.webhook.cluster import ask, cluster, review_of
-from webhook import jobs
+from webhook import jobs, patch
 from webhook.hooks import HOOKS, Phase, hooks
 from webhook.review import Response, parse
 from webhook.settings import Context, Settings
@@ -252,3 +255,22 @@ def test_a_running_job_of_any_kind_keeps_its_queue_name(kind: JobKind) -> None:
     )
     assert [cause.field for cause in found.causes] == ["metadata.labels[kueue.x-k8s.io/queue-name]"]
     assert "field is immutable while the job runs" in found.causes[0].detail
+
+
+@pytest.mark.parametrize("kind", [each for each in ALL if each.managed_by is not None], ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("checked", [True, False], ids=["with worker clusters", "without"])
+def test_a_job_of_a_queue_with_worker_clusters_is_left_to_them(kind: JobKind, checked: bool) -> None:
+    """Also one that names its own controller, which the API server sets in every TrainJob; not one of another."""
+    state, key = State(), Key("ns", "main")
+    state.set_local_queue(key, LocalQueue(key, "all"))
+    state.set_cluster_queue("all", ClusterQueue("all", checks=(CheckRule("workers"),) if checked else ()))
+    state.set_admission_check("workers", AdmissionCheck("workers", MULTIKUEUE_CONTROLLER, active=True))
+    context = Context(Settings(frameworks=frozenset({kind.framework})), Lookup(state, ready=lambda: True))
+    metadata = {"name": "j", "namespace": "ns", "labels": QUEUE}
+    plain: Raw = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": {}}
+    assert kind.managed_by is not None and kind.own_controller
+    for named, left in (("", True), (kind.own_controller, True), ("a.b/c", False)):
+        job = changed(plain, kind.managed_by, named) if named else plain
+        response = jobs.mutate(kind, parse(orjson.dumps(review_of(job, resource=kind.plural))), context)
+        wanted = MULTIKUEUE_CONTROLLER if left and checked else named
+        assert kind.manager(patch.apply(job, response.patch)) == wanted

@@ -224,10 +224,20 @@
   resources: [trainjobs/finalizers]
   verbs: [update]
 {{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "trainer.kubeflow.org/trainjob" $frameworks) }}
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainingruntimes, clustertrainingruntimes]
+  verbs: [list, watch]
+{{- end }}
 {{- if and (hasKey $kept "afterDeactivatedByKueue") (has "trainer.kubeflow.org/trainjob" $frameworks) }}
 - apiGroups: [trainer.kubeflow.org]
   resources: [trainjobs]
   verbs: [delete]
+{{- end }}
+{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "trainer.kubeflow.org/trainjob" $frameworks) }}
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainjobs/status]
+  verbs: [patch]
 {{- end }}
 {{- if has "kubeflow.org/pytorchjob" $frameworks }}
 - apiGroups: [kubeflow.org]

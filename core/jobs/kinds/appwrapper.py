@@ -59,6 +59,7 @@ class AppWrapper(JobKind):
     pods_field = "pods of its components"
     topology_groups = False
     managed_by = ("spec", "managedBy")
+    own_controller = "workload.codeflare.dev/appwrapper-controller"
     form = Form(
         fields(
             metadata=METADATA,

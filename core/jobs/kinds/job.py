@@ -50,6 +50,7 @@ class BatchJob(JobKind):
     elastic = True
     resizable = True
     managed_by = ("spec", "managedBy")
+    own_controller = "kubernetes.io/job-controller"
     pods_in_cel = (
         f"has({{job}}.spec.completions) && {{job}}.spec.completions < {_PARALLELISM_IN_CEL}"
         f" ? {{job}}.spec.completions : {_PARALLELISM_IN_CEL}"
@@ -137,9 +138,9 @@ class BatchJob(JobKind):
             found = without(found, ("spec", "template", "metadata", "labels", label))
         return _with_count(found, pod_sets[0]["count"])
 
-    def size_fields(self, job: Raw) -> tuple[Path, ...]:
+    def size_fields(self, job: Raw) -> Mapping[str, tuple[Path, int]]:
         """The number of pods that run at the same time."""
-        return (("spec", "parallelism"),)
+        return {names.DEFAULT_POD_SET: (("spec", "parallelism"), 1)}
 
     def status_from_worker(self, job: Raw, remote: Raw) -> Raw | None:
         """None while this Job is suspended and the other one runs: a start time would forbid to change its template."""

@@ -32,6 +32,7 @@ class JobSet(JobKind):
     rights = (Right(BATCH_JOB.resource, "delete"),)
     fixed_templates = True
     managed_by = ("spec", "managedBy")
+    own_controller = "jobset.sigs.k8s.io/jobset-controller"
     pods_field = "replicas times parallelism"
     uid_label = "jobset.sigs.k8s.io/jobset-uid"
     form = Form(

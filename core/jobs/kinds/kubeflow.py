@@ -34,6 +34,7 @@ class KubeflowJob(JobKind):
     pods_field = "replicas"
     topology_groups = False
     managed_by = ("spec", "runPolicy", "managedBy")
+    own_controller = "kubeflow.org/training-operator"
     types: ClassVar[tuple[str, ...]]
     """The types of replicas, in the order of their pod sets."""
 

@@ -23,6 +23,7 @@ class MPIJob(KubeflowJob):
 
     framework = "kubeflow.org/mpijob"
     resource = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
+    own_controller = "kubeflow.org/mpi-operator"
     pods_path = ("spec", "mpiReplicaSpecs")
     types = ("Launcher", "Worker")
     topology_groups = True

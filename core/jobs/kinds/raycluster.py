@@ -8,7 +8,7 @@ suspended (seen with v1.6.2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from api import quantity
@@ -48,6 +48,7 @@ class RayKind(JobKind):
 
     pods_field = "replicas"
     managed_by = ("spec", "managedBy")
+    own_controller = "ray.io/kuberay-operator"
     elastic = True
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
@@ -132,12 +133,15 @@ class RayCluster(RayKind):
     pods_path = ("spec",)
     form = Form(fields(metadata=METADATA, spec=fields(suspend=BOOLEAN, managedBy=TEXT, **CLUSTER)))
 
-    def size_fields(self, job: Raw) -> tuple[Path, ...]:
+    def size_fields(self, job: Raw) -> Mapping[str, tuple[Path, int]]:
         """The replicas of each group of workers. Those of RayJobs and RayServices are changed in the worker only, in
         the RayCluster that is made of them there.
         """
-        groups = (*self.pods_path, "workerGroupSpecs")
-        return tuple((*groups, place, "replicas") for place, _ in enumerate(at(job, groups) or ()))
+        workers = [slot for slot in self.slots(job) if slot.path != self._head_path]
+        hosts = (at(job, (*slot.path[:-1], "numOfHosts")) or 1 for slot in workers)
+        return {
+            slot.name: ((*slot.path[:-1], "replicas"), max(each, 1)) for slot, each in zip(workers, hosts, strict=True)
+        }
 
     autoscaling_error = (
         "a kueue-managed RayCluster can use autoscaling only as an elastic job: enable the ElasticJobsViaWorkloadSlices"

@@ -5,25 +5,35 @@ them to ``runtimePatches``, under a manager of Kueue's name. The trainer accepts
 Job of the JobSet is active, so a stop takes two rounds: it suspends the job, and clears the entry when its pods are
 gone. The trainer does not take the values of a cleared entry out of the suspended JobSet (seen with v2.3.0), so that
 JobSet is deleted, and the trainer makes a clean one.
+
+Of a TrainJob that runs in another cluster the trainer makes a JobSet there only: here it is derived from the runtime
+(``core.jobs.kinds.training_runtime``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from api.builtin import BOOLEAN, METADATA, TEXT, fields, list_of
+from api.builtin import BOOLEAN, INTEGER, METADATA, TEXT, fields, list_of
 from api.feature_gates import Enabled
-from api.names import Annotation
+from api.names import MULTIKUEUE_CONTROLLER, Annotation, Label
 from api.objects import Resource, key_of
 from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.fields import Setting, at, changed
 from core.jobs.kind import Delete, JobKind, Outcome, Right, Slot, Target, Write, outcome
 from core.jobs.kinds.jobset import JOB_SET
+from core.jobs.kinds.training_runtime import (
+    CLUSTER_TRAINING_RUNTIMES,
+    TRAINING_RUNTIMES,
+    derived,
+    is_runtime,
+    reference,
+)
 from core.jobs.template import ConflictError, Injection
-from core.model import Raw
+from core.model import Key, Raw
 
 MANAGER: Final = "kueue.x-k8s.io/manager"
 
@@ -36,23 +46,34 @@ class TrainJob(JobKind):
     pods_path = ("spec", "runtimePatches")
     pods_field = "spec.trainer.numNodes"
     topology_groups = False
+    managed_by = ("spec", "managedBy")
+    own_controller = "trainer.kubeflow.org/trainjob-controller"
     related = (JOB_SET.resource,)
+    refers = (TRAINING_RUNTIMES, CLUSTER_TRAINING_RUNTIMES)
     templates_elsewhere = True
     rights = (Right(JOB_SET.resource, "delete"),)
     form = Form(
         fields(
             metadata=METADATA,
-            spec=fields(suspend=BOOLEAN, managedBy=TEXT, runtimePatches=list_of(fields(manager=TEXT))),
+            spec=fields(
+                suspend=BOOLEAN,
+                managedBy=TEXT,
+                runtimeRef=fields(name=TEXT, kind=TEXT),
+                trainer=fields(numNodes=INTEGER),
+                runtimePatches=list_of(fields(manager=TEXT)),
+            ),
         )
     )
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """Returns the pod sets of its JobSet, by their paths there; none while there is no JobSet."""
-        return [slot for each in related[:1] for slot in JOB_SET.slots(each)]
+        found = _job_set(job, related)
+        return JOB_SET.slots(found) if found is not None else []
 
     def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
         """The pod template in the JobSet."""
-        return JOB_SET.template_of(related[0], slot) if related else None
+        found = _job_set(job, related)
+        return JOB_SET.template_of(found, slot) if found is not None else None
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether any of its Jobs has pods."""
@@ -64,11 +85,28 @@ class TrainJob(JobKind):
 
     def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether all of its Jobs are ready or have succeeded; its status counts Jobs, not pods."""
-        return bool(related) and JOB_SET.pods_ready(_with_status(job, related[0]))
+        found = _job_set(job, related)
+        return found is not None and JOB_SET.pods_ready(_with_status(job, found))
 
     def reclaimable(self, job: Raw, related: Sequence[Raw] = ()) -> Mapping[str, int]:
         """The pods of Jobs that have succeeded."""
-        return JOB_SET.reclaimable(_with_status(job, related[0])) if related else {}
+        found = _job_set(job, related)
+        return JOB_SET.reclaimable(_with_status(job, found)) if found is not None else {}
+
+    def references(self, job: Raw) -> Iterable[tuple[Resource, Key]]:
+        """The runtime of a job that runs in another cluster: that of any other is the trainer's business."""
+        found = reference(job) if self.manager(job) == MULTIKUEUE_CONTROLLER else None
+        return (found,) if found is not None else ()
+
+    def for_worker(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
+        """Without the entry of this queue: the worker adds its own."""
+        patches = [each for each in _patches(job) if each.get("manager") != MANAGER]
+        return super().for_worker(changed(job, self.pods_path, patches), pod_sets, related)
+
+    def compared(self, job: Raw, pod_sets: Sequence[Raw]) -> list[Raw]:
+        """Of a job that runs here for another cluster only what decides: the other one has derived its JobSet."""
+        there = Label.MULTIKUEUE_ORIGIN in meta.labels(job)
+        return [_essential(each) for each in pod_sets] if there else [*pod_sets]
 
     def defaults(self, job: Raw, enabled: Enabled) -> list[Setting]:
         """The entry into which a start writes, which every TrainJob has."""
@@ -79,9 +117,10 @@ class TrainJob(JobKind):
         slots = self.slots(job, related)
         if len(slots) != len(injections):
             raise ConflictError(f"the job has {len(slots)} pod sets, its workload {len(injections)}")
-        found = []
-        for slot, injection, each in zip(slots, injections, _replicated(related[0]), strict=True):
-            template.inject(at(related[0], slot.path), injection)  # raises where the template has another value
+        job_set, found = _job_set(job, related), []
+        assert job_set is not None, "without a JobSet there are no slots"
+        for slot, injection, each in zip(slots, injections, _replicated(job_set), strict=True):
+            template.inject(at(job_set, slot.path), injection)  # raises where the template has another value
             marked = replace(injection, labels={**injection.labels, self.uid_label: meta.uid(job)})
             found.append({"name": each["name"], "template": {"spec": {"template": _pod_patch(marked)}}})
         return _with_entry(job, found)
@@ -90,13 +129,30 @@ class TrainJob(JobKind):
         """Returns the write that suspends the job; when no Job is active, those that remove what a start wrote."""
         if not self.held(job):
             return self.difference(job, changed(job, *self.hold(job)))
-        if self.active(job) or any(JOB_SET.active(each) for each in related):
+        made = [each for each in related if not is_runtime(each)]
+        if self.active(job) or any(JOB_SET.active(each) for each in made):
             return []
         cleared = self.difference(job, _with_entry(job, [])) if _given(job) else []
-        return [*cleared, *(_deletion(each) for each in related if _marked(each))]
+        return [*cleared, *(_deletion(each) for each in made if _marked(each))]
 
 
 TRAIN_JOB: Final = TrainJob()
+
+
+def _job_set(job: Raw, related: Sequence[Raw]) -> Raw | None:
+    """The JobSet of a job, derived for one that runs in another cluster; None while there is none."""
+    elsewhere = TRAIN_JOB.manager(job) == MULTIKUEUE_CONTROLLER
+    found = next((each for each in related if is_runtime(each) == elsewhere), None)
+    return derived(job, found) if found is not None and elsewhere else found
+
+
+def _essential(pod_set: Raw) -> Raw:
+    """A pod set with the fields of its containers that decide about quota."""
+    spec = dict(pod_set["template"].get("spec") or {})
+    for part in ("containers", "initContainers"):
+        kept = ("name", "resources", "restartPolicy")
+        spec[part] = [{key: each[key] for key in kept if key in each} for each in spec.get(part) or ()]
+    return {**pod_set, "template": {**pod_set["template"], "spec": spec}}
 
 
 def _statuses(job: Raw) -> list[Raw]:

@@ -49,7 +49,12 @@ EXAMPLES: dict[JobKind, Raw] = {
     APP_WRAPPER: app_wrapper(),
     SPARK_APPLICATION: spark(),
 }
-RELATED: dict[JobKind, list[Raw]] = {TRAIN_JOB: [made()]}
+RUNTIME: Raw = {
+    "kind": "ClusterTrainingRuntime",
+    "metadata": {"name": "torch"},
+    "spec": {"template": {"spec": {"replicatedJobs": made()["spec"]["replicatedJobs"]}}},
+}
+RELATED: dict[JobKind, list[Raw]] = {TRAIN_JOB: [made(), RUNTIME]}
 """The objects that a kind needs beside the example."""
 IN_TEMPLATES = pytest.mark.parametrize(
     "kind",

@@ -171,3 +171,24 @@ def test_the_number_of_groups_may_change_and_their_size_may_not(new: Raw, errors
 def test_the_size_may_change_without_its_feature_gate() -> None:
     gates = {**DEFAULTS, "LWSImmutableGroupSize": False}
     assert LEADER_WORKER_SET.change_errors(made(), made(size=4), gates.__getitem__) == []
+
+
+def test_a_set_of_another_cluster_has_the_workloads_that_were_made_there() -> None:
+    """It becomes an owner of each of them, creates none for other groups, and deletes none."""
+    origin = made()
+    given = [{**raw, "metadata": {**raw["metadata"], "ownerReferences": []}} for raw in workloads_of(origin)]
+    there = made()
+    there["metadata"] |= {
+        "uid": "uid-there",
+        "labels": {**there["metadata"]["labels"], Label.MULTIKUEUE_ORIGIN: "multikueue"},
+        "annotations": {Annotation.MULTIKUEUE_ORIGIN_UID: origin["metadata"]["uid"]},
+    }
+    assert [name(there, index) for index in range(2)] == [raw["metadata"]["name"] for raw in given]
+    (adopted,) = decided(there, given[:1])
+    assert isinstance(adopted, UpdateWorkload)
+    owned = merged(given[0], adopted.patch)
+    assert owned["metadata"]["labels"][Label.JOB_UID] == "uid-there"
+    assert [each["uid"] for each in owned["metadata"]["ownerReferences"]] == ["uid-there"]
+    assert decided(there, [owned]) == []
+    fewer = {**there, "spec": {**there["spec"], "replicas": 0}}
+    assert decided(fewer, [owned]) == []

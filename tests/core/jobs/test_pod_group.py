@@ -344,6 +344,25 @@ def test_the_pods_of_a_deleted_group_workload_are_deleted_without_finalizers() -
     assert sum("finalizers" in each.body["metadata"] for each in action.writes if isinstance(each, Patch)) == 3
 
 
+@pytest.mark.parametrize(
+    ("check", "ran", "released"),
+    [("mk", True, False), ("mk", False, True), ("other", True, True)],
+    ids=["that ran in another cluster", "that never ran", "that ran here"],
+)
+def test_the_quota_of_an_evicted_group_of_a_set_is_released_here(check: str, ran: bool, released: bool) -> None:
+    """Not of one that ran in another cluster: its pods here never ran, so they do not show when it has ended."""
+    serving = {Annotation.POD_GROUP_SERVING: "true"}
+    pods = [member(name, annotations=serving, finalizers=[]) for name in "abc"]
+    raw = workload_of(*pods)
+    raw["metadata"]["annotations"][Annotation.JOB_OWNER_GVK] = "apps/v1, Kind=StatefulSet"
+    raw = merged(admitted(raw), {"status": {"admissionChecks": [{"name": check, "state": "Ready", "message": ""}]}})
+    kinds = raw["status"]["conditions"]
+    raw["status"]["conditions"] = [each for each in kinds if ran or each["type"] != Condition.ADMITTED]
+    raw = evicted(raw, "Preempted", "Preempted to accommodate a workload")
+    found = decided(pods, raw, worker_checks=("mk",))
+    assert isinstance(found, WorkloadStatus if released else Nothing)
+
+
 def test_pods_of_a_serving_group_without_quota_wait_and_are_not_deleted() -> None:
     serving = {Annotation.POD_GROUP_SERVING: "true", Annotation.POD_GROUP_FAST_ADMISSION: "true"}
     pods = [member(name, gated=False, annotations=serving, finalizers=[]) for name in "abc"]

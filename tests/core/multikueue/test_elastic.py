@@ -139,10 +139,16 @@ def test_when_the_worker_admits_it_the_job_there_gets_its_name_and_its_pods() ->
     assert isinstance(ready, here.Update) and ready.why == "admit" and ready.worker == "w1"
 
 
-def test_the_job_there_is_not_changed_while_the_job_here_has_another_size_than_the_slice() -> None:
+def test_the_job_there_gets_the_size_of_the_slice_while_the_job_here_has_another_one_again() -> None:
+    """Grown from 1 to 3 and then to 5: the quota for 3 is used although there may never be any for 5."""
     former = named(elastic(there(suspend=False), 1), OLD)
     grows = slice_of(3, jobs=5, replaces=OLD, cluster="w1")
-    assert decide(grows, Worker("w1", workload=slice_there(3, Admitted="True"), former=former)) is None
+    found = decide(grows, Worker("w1", workload=slice_there(3, Admitted="True"), former=former))
+    assert isinstance(found, Forward) and grows.raw is not None
+    assert found.patch["spec"] == {"parallelism": 3}
+    assert found.patch["metadata"]["labels"]["kueue.x-k8s.io/prebuilt-workload-name"] == grows.raw["metadata"]["name"]
+    taken = named(elastic(there(suspend=False), 3), grows.raw["metadata"]["name"])
+    assert decide(grows, Worker("w1", workload=slice_there(3, Admitted="True"), jobs=(taken,))) is None
 
 
 def test_a_slice_that_was_replaced_leaves_the_worker_as_it_is() -> None:

@@ -19,7 +19,7 @@ WITHOUT_FIELD = [kind for kind in ALL if kind.elsewhere and kind.managed_by is N
 def test_the_kinds_that_run_elsewhere() -> None:
     assert sorted(kind.kind for kind in ELSEWHERE) == [
         *("AppWrapper", "JAXJob", "Job", "JobSet", "MPIJob", "PaddleJob", "PyTorchJob"),
-        *("RayCluster", "RayJob", "RayService", "TFJob", "XGBoostJob"),
+        *("RayCluster", "RayJob", "RayService", "TFJob", "TrainJob", "XGBoostJob"),
     ]
     assert WITHOUT_FIELD == [POD]
 
