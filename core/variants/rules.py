@@ -13,7 +13,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from api import names
-from api.names import AdmittedReason, Condition, EvictedReason, MigrationMode, PreemptionGate
+from api.names import AdmittedReason, Condition, EvictedReason, MigrationMode, PendingReason, PreemptionGate
 from core.jobs import meta
 from core.jobs.workload import variant_name
 from core.model import ClusterQueue, Key, Migration, Raw, Workload
@@ -69,7 +69,7 @@ class Family:
 
     def _stays(self, variant: Workload) -> bool:
         evicted = variant.holds(Condition.EVICTED) or variant.key in self.evicting
-        return _holds_quota(variant) and variant.holds(Condition.ADMITTED) and not evicted
+        return _has_reservation(variant) and variant.holds(Condition.ADMITTED) and not evicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +149,15 @@ def marked(f: Family) -> Action | None:
     """
     if f.parent.parent:
         return None
-    if f.parent.slice_name or (_holds_quota(f.parent) and not f.members):
+    if f.parent.slice_name or (_has_reservation(f.parent) and not f.members):
         return Wait()
     label = {names.Label.CONCURRENT_ADMISSION_PARENT: "true"}
     return Mark(guarded({"metadata": {"labels": label}}, f.raw))
 
 
 def gated(f: Family) -> Action | None:
-    """A parent with an admission gate gets no variants before the gate is gone, and an inactive one not before it is
-    activated.
-    """
-    return Wait() if (f.parent.gates or not f.parent.active) and not f.members else None
+    """A parent that may not wait for quota, e.g. because of an admission gate, gets no variants yet."""
+    return Wait() if (f.parent.gates or _kept_out(f.parent)) and not f.members else None
 
 
 def created(f: Family) -> Action | None:
@@ -186,7 +184,7 @@ def followed(f: Family) -> Action | None:
     for each in f.variants:
         if _runs_with(f.parent, each):
             continue
-        its, held = specs[each.key], _holds_quota(each)
+        its, held = specs[each.key], _has_reservation(each)
         if its.get("podSets") != mine.get("podSets"):
             return Delete(each, f'Variant Workload "{each.key}" deleted; the pod sets of its parent have changed')
         if held and its.get("queueName") != mine.get("queueName"):
@@ -198,12 +196,32 @@ def followed(f: Family) -> Action | None:
     return None
 
 
+def permitted(f: Family) -> Action | None:
+    """The gates that a variant has from its parent are open if those of the parent are: who opens them, e.g. a manager
+    cluster, knows only the parent.
+    """
+    opened = {state.name: state for state in f.parent.gate_states if state.name != PreemptionGate.CONCURRENT_ADMISSION}
+    for each in f.variants:
+        if each.holds(Condition.FINISHED) or _has_reservation(each):  # it preempts nobody
+            continue
+        states = transitions.with_gate_states(each, f.now).gate_states
+        after = tuple(
+            replace(state, open=opened[state.name].open, since=f.now)
+            if state.name in opened and state.open != opened[state.name].open
+            else state
+            for state in states
+        )
+        if after != states:
+            return _status(each, replace(each, gate_states=after))
+    return None
+
+
 def evicted(f: Family) -> Action | None:
     """When the variant with which the parent runs is evicted, the parent is evicted; a variant gives up its quota when
     the parent has.
     """
     for each in f.variants:
-        if not _holds_quota(each) or not each.holds(Condition.EVICTED):
+        if not _has_reservation(each) or not each.holds(Condition.EVICTED):
             continue
         if not _runs_with(f.parent, each):
             return _status(each, transitions.released(each, f.now))
@@ -243,10 +261,10 @@ def activated(f: Family) -> Action | None:
 
 def hopeless(f: Family) -> Action | None:
     """A parent whose variants all gave up is deactivated, with the cause of the preferred one."""
-    if not f.parent.active or _holds_quota(f.parent) or f.parent.holds(Condition.DEACTIVATION_TARGET):
+    if not f.parent.active or _has_reservation(f.parent) or f.parent.holds(Condition.DEACTIVATION_TARGET):
         return None
     whys = [(each, why) for each in f.variants if not each.active and (why := _gave_up(each)) is not None]
-    if not whys or len(whys) < len(f.variants) or any(_holds_quota(each) for each in f.variants):
+    if not whys or len(whys) < len(f.variants) or any(_has_reservation(each) for each in f.variants):
         return None
     after, old = f.parent, f.parent.condition(Condition.EVICTED)
     if old is not None and old.status:  # of an earlier eviction: the deactivation is reported as one of its own
@@ -259,7 +277,7 @@ def hopeless(f: Family) -> Action | None:
 
 def orphaned(f: Family) -> Action | None:
     """A parent that runs without a variant that holds its quota is evicted."""
-    if not _holds_quota(f.parent) or f.parent.holds(Condition.EVICTED):
+    if not _has_reservation(f.parent) or f.parent.holds(Condition.EVICTED):
         return None
     if running(f.parent, f.variants) is not None:
         return None
@@ -269,7 +287,7 @@ def orphaned(f: Family) -> Action | None:
 def admitted(f: Family) -> Action | None:
     """The parent is admitted with the admission of its variant."""
     variant = f.admitted
-    if variant is None or variant.admission is None or _holds_quota(f.parent) or not f.parent.active:
+    if variant is None or variant.admission is None or _has_reservation(f.parent) or _kept_out(f.parent):
         return None
     after = transitions.reserved(f.parent, variant.admission, f.now)
     text = f"The variant {variant.key.name} is admitted"
@@ -293,6 +311,24 @@ def ready(f: Family) -> Action | None:
     return _status(variant, after)
 
 
+def blocked(f: Family) -> Action | None:
+    """A parent that waits shows that a variant could be admitted only by preemption, while a gate of its own is closed:
+    it is in no queue itself. No variant may preempt before that gate is open.
+    """
+    if not f.parent.closed_gates or _has_reservation(f.parent):
+        return None
+    waiting = (each for each in f.variants if each.active and not each.holds(Condition.FINISHED))
+    found = next((each for each in waiting if each.holds(Condition.BLOCKED_ON_PREEMPTION_GATES)), None)
+    if found is None:
+        return None
+    if f.parent.holds(Condition.BLOCKED_ON_PREEMPTION_GATES):
+        return Wait()
+    condition = found.condition(Condition.BLOCKED_ON_PREEMPTION_GATES)
+    text = condition.message if condition is not None else ""
+    after = transitions.with_gate_states(f.parent, f.now)
+    return _status(f.parent, transitions.preemption_gated(after, text, f.now))
+
+
 def may_preempt(f: Family) -> Action | None:
     """Of the variants that could be admitted only by preemption, the one with the most preferred flavor may preempt,
     and five minutes later the next one. No gate is opened before all variants before it were decided.
@@ -306,7 +342,7 @@ def may_preempt(f: Family) -> Action | None:
             candidate = each
             break
         reserved = each.condition(Condition.QUOTA_RESERVED)
-        if reserved is None or reserved.reason == names.PendingReason.PENDING_EVALUATION:
+        if reserved is None or reserved.reason == PendingReason.PENDING_EVALUATION:
             return None
     if candidate is None:
         return None
@@ -330,6 +366,7 @@ RULES: tuple[Rule, ...] = (
     created,
     stale,
     followed,
+    permitted,
     evicted,
     forgiven,
     activated,
@@ -337,6 +374,7 @@ RULES: tuple[Rule, ...] = (
     orphaned,
     admitted,
     ready,
+    blocked,
     may_preempt,
 )
 
@@ -361,10 +399,15 @@ def manifest(raw: Raw, flavor: str) -> Raw:
     }
 
 
+def running(parent: Workload, variants: Iterable[Workload]) -> Workload | None:
+    """The variant with which a parent runs; None if there is none."""
+    return next((each for each in variants if _has_reservation(each) and _runs_with(parent, each)), None)
+
+
 def _wanted(f: Family, variant: Workload) -> tuple[bool, str]:
     """Whether a variant is to be active, and why."""
-    if not f.parent.active:
-        return False, f'Parent Workload "{f.parent.key}" not active'
+    if why := _kept_out(f.parent):
+        return False, f'Parent Workload "{f.parent.key}" {why}'
     if f.admitted is None:
         return True, "no other Variant being admitted"
     if variant.key == f.admitted.key:
@@ -377,6 +420,18 @@ def _wanted(f: Family, variant: Workload) -> tuple[bool, str]:
     if preference(variant, f.queue) > preference(f.admitted, f.queue):
         return False, f"being lower priority than admitted Variant {named}"
     return True, f"being higher priority than admitted Variant {named}"
+
+
+def _kept_out(parent: Workload) -> str:
+    """Why a parent may not wait for quota, and so its variants may not; '' if it may, or runs."""
+    if not parent.active:
+        return "not active"
+    reserved = parent.condition(Condition.QUOTA_RESERVED)
+    if reserved is not None and not reserved.status and reserved.reason == PendingReason.ON_HOLD:
+        return "on hold"
+    if not _has_reservation(parent) and parent.holds(Condition.WAITING_FOR_REPLACEMENT_PODS):
+        return "waiting for replacement pods"
+    return ""
 
 
 def _gave_up(variant: Workload) -> tuple[str, str] | None:
@@ -397,18 +452,13 @@ def _parent_evicted(f: Family, reason: str, message: str) -> Action | None:
     return _status(f.parent, transitions.evicted(f.parent, reason, message, f.now), text)
 
 
-def running(parent: Workload, variants: Iterable[Workload]) -> Workload | None:
-    """The variant with which a parent runs; None if there is none."""
-    return next((each for each in variants if _holds_quota(each) and _runs_with(parent, each)), None)
-
-
-def _holds_quota(workload: Workload) -> bool:
+def _has_reservation(workload: Workload) -> bool:
     return workload.holds(Condition.QUOTA_RESERVED)
 
 
 def _runs_with(parent: Workload, variant: Workload) -> bool:
     """Whether the parent is admitted with the admission of this variant."""
-    return _holds_quota(parent) and parent.admission is not None and parent.admission == variant.admission
+    return _has_reservation(parent) and parent.admission is not None and parent.admission == variant.admission
 
 
 def _opened(variant: Workload) -> float | None:

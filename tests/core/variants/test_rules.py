@@ -506,3 +506,56 @@ def test_a_variant_whose_eviction_is_decided_starts_no_job() -> None:
     )
     assert not isinstance(decide(evicting), rules.Status)
     assert isinstance(decide(found.family), rules.Change | rules.Status)
+
+
+def on_hold(found: Workload) -> Workload:
+    return transitions.waiting(found, "OnHold", "the job is invalid", NOW)
+
+
+def without_pods(found: Workload) -> Workload:
+    after = transitions.released(transitions.evicted(found, "Preempted", "for another", NOW), NOW)
+    kind = "WaitingForReplacementPods"
+    return transitions.condition(after, kind, status=True, reason="Preempted", message="for another", now=NOW)
+
+
+KEPT_OUT = {"on hold": on_hold, "waiting for replacement pods": without_pods}
+
+
+@pytest.mark.parametrize("why", KEPT_OUT)
+def test_variants_of_a_parent_that_may_not_wait_hold_no_quota(why: str) -> None:
+    """Else the parent would be admitted again without end, or hold quota without pods."""
+    found = Api().settle().admit("spot")
+    found.change("job-j-12345", KEPT_OUT[why](found.parent))
+    found.settle()
+    assert (found.runs_in(), found.active(), found.holding()) == ("", [], [])
+    text = f'Variant Workload deactivated due to Parent Workload "ns/job-j-12345" {why}'
+    assert ("spot", "DeactivatedVariant", text) in found.events
+    after = transitions.waiting(found.parent, "PendingEvaluation", "it may wait", NOW)
+    kind = "WaitingForReplacementPods"
+    found.change("job-j-12345", transitions.condition(after, kind, status=False, reason="", message="", now=NOW))
+    assert found.settle().active() == list(FLAVORS)
+    assert found.admit("spot").runs_in() == "spot"
+
+
+def test_a_group_that_runs_while_a_pod_is_replaced_keeps_its_quota() -> None:
+    found = Api().settle().admit("spot")
+    kind = "WaitingForReplacementPods"
+    after = transitions.condition(found.parent, kind, status=True, reason="PodsFailed", message="", now=NOW)
+    found.change("job-j-12345", after)
+    assert found.settle().runs_in() == "spot"
+
+
+def test_variants_may_preempt_when_the_gate_of_their_parent_is_open() -> None:
+    """A manager cluster opens the gate of the copy, which is the parent, when the copy is blocked."""
+    found = Api({"job-j-12345": parent(preemptionGates=[{"name": "theirs"}])}).settle()
+    assert not found.parent.holds("BlockedOnPreemptionGates")
+    blocked(found, "reservation", "on-demand", "spot")
+    assert (found.parent.holds("BlockedOnPreemptionGates"), open_gates(found)) == (True, [])
+    assert found.variants["reservation"].closed_gates == ("theirs", GATE)
+    opened = tuple(replace(state, open=True) for state in found.parent.gate_states)
+    found.change("job-j-12345", replace(found.parent, gate_states=opened))
+    assert open_gates(found.settle()) == ["reservation"]
+    assert found.variants["spot"].closed_gates == (GATE,)
+    found.admit("reservation").evict("reservation")
+    assert not found.parent.holds("BlockedOnPreemptionGates")
+    assert {flavor for flavor, each in found.variants.items() if "theirs" in each.closed_gates} == set(FLAVORS)
