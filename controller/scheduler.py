@@ -342,6 +342,7 @@ class Scheduler:
 
         def tell() -> None:
             if migrates:
+                log.info("migrated", workload=str(workload.key), to=str(preemptor.workload.key), reason=victim.reason)
                 self._event(workload, events.evicted(victim.reason, victim.message))
                 return
             log.info("preempted", workload=str(workload.key), by=str(preemptor.workload.key), reason=victim.reason)

@@ -16,9 +16,10 @@ from api.objects import Key, Raw, key_of
 from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
-from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from controller.kube.store import HEARD_AT_ONCE
 from controller.kube.workqueue import WorkQueue
+from controller.refusals import Refusals
 from controller.writes import Writer
 from core.model import ClusterQueue, Workload
 from core.variants import rules
@@ -27,6 +28,8 @@ from core.variants.rules import Family
 log = structlog.get_logger(__name__)
 
 WORKERS = 5
+REFUSALS = (AlreadyExists, Forbidden, Invalid)
+"""Why a variant may not be created: the parent waits without that flavor, and an event says so."""
 
 
 class Variants:
@@ -40,6 +43,7 @@ class Variants:
         self.recorder = recorder
         self.clock = clock
         self.queue = WorkQueue[Key]("variants", longest_seconds=30.0)
+        self._refusals = Refusals(clock)
 
     def connect(self) -> None:
         """Connects the listeners, after State and the dispatcher."""
@@ -62,6 +66,8 @@ class Variants:
         await self.queue.run(WORKERS, self.reconcile)
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
+        if old is not None and new is None:
+            self._refusals.forget(old.key)
         self._look_at(new if new is not None else old)
 
     def _cluster_queue(self, old: Raw | None, new: Raw | None) -> None:
@@ -122,7 +128,7 @@ class Variants:
         async with self.writer.turn(first=True):
             family = self.family(key)  # it may have changed while it waited
             if family is not None:
-                with contextlib.suppress(NotFound, AlreadyExists):  # the watch will report it
+                with contextlib.suppress(NotFound):  # the watch will report it
                     return await self._apply(family.parent, rules.decide(family))
         return None
 
@@ -134,9 +140,7 @@ class Variants:
             case rules.Mark():
                 await self.writer.patch(resources.WORKLOADS, parent.key, action.patch)
             case rules.Create():
-                await self.writer.create(resources.WORKLOADS, action.manifest)
-                text = f'Variant Workload "{key_of(action.manifest)}" created'
-                self._tell(parent, names.Event.CREATED_VARIANT, text)
+                await self._create(parent, action.manifest)
             case rules.Delete():
                 await self.writer.delete(resources.WORKLOADS, action.variant.key, action.variant.uid)
                 self._tell(parent, names.Event.DELETED_VARIANT, action.message)
@@ -153,6 +157,26 @@ class Variants:
         self.queue.add(parent.key)
         return None
 
+    async def _create(self, parent: Workload, manifest: Raw) -> None:
+        """Creates a variant; a refusal is reported on the parent, and tried again with backoff. One that exists but has
+        not arrived by watch is none: the write of before was interrupted.
+        """
+        key = key_of(manifest)
+        try:
+            await self.writer.create(resources.WORKLOADS, manifest)
+        except ApiError as error:
+            known = self.caches.get(key)
+            if isinstance(error, AlreadyExists) and (known is None or known.variant_of == parent.uid):
+                return
+            if isinstance(error, REFUSALS) and self._refusals.due(parent.key, (key, error.status, error.reason)):
+                text = f'Variant Workload "{key}" could not be created: {error.message}'
+                self._event(parent, events.failed(names.Event.FAILED_CREATE, text))
+            raise
+        self._refusals.forget(parent.key)
+        self._tell(parent, names.Event.CREATED_VARIANT, f'Variant Workload "{key}" created')
+
     def _tell(self, workload: Workload, reason: str, message: str) -> None:
-        event = events.Event(events.NORMAL, reason, message)
+        self._event(workload, events.Event(events.NORMAL, reason, message))
+
+    def _event(self, workload: Workload, event: events.Event) -> None:
         self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)

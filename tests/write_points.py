@@ -84,6 +84,9 @@ POINTS: Mapping[str, Matches] = {
 PROVISIONING = (
     "requests for nodes: no quota depends on them, and tests/cluster/test_provisioning.py has their crash points"
 )
+VARIANTS = (
+    "concurrent admission, off by default: tests/controller/test_variants.py has each write as the last of a process"
+)
 
 
 def _workload(has: Callable[[Any], bool], *, admits: bool = False) -> Matches:
@@ -221,7 +224,8 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/provisioning.py:Provisioning._report": PROVISIONING,
     "controller/provisioning.py:Provisioning._write": PROVISIONING,
     "controller/provisioning.py:Provisioning.reconcile_check": PROVISIONING,
-    "controller/variants.py:Variants._apply": "concurrent admission, off by default: tests/controller/test_variants.py",
+    "controller/variants.py:Variants._apply": VARIANTS,
+    "controller/variants.py:Variants._create": VARIANTS,
     "controller/workloads.py:WorkloadReconciler._apply": "deletes finished Workloads when their retention has ended",
 }
 """The points that each function writes, or why the leader is not killed there."""

@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from api.objects import Raw, Resource
 from controller.caches import Caches
@@ -21,7 +23,7 @@ from controller.kube.precedence import AT_ONCE, Precedence
 from controller.metrics import QueueingMetrics
 from controller.scheduler import DECIDED_WRITES, UNWRITTEN, Scheduler
 from controller.writes import Writer
-from core.model import Key, Plan
+from core.model import Key, Plan, Requeue, Victim, Wait
 from core.model.policy import SchedulingPolicy
 from core.state.drain import drain
 from core.state.state import State
@@ -263,6 +265,22 @@ async def test_a_victim_that_has_finished_meanwhile_is_not_evicted() -> None:
     await until_rest(found, lambda: server.holds("urgent"))
     assert "Evicted" not in {each["type"] for each in server.objects["w"]["status"]["conditions"]}
     assert "Preempted" not in told.reasons
+
+
+async def test_a_migration_is_one_line_of_the_log() -> None:
+    found, _, told = scheduler()
+    await until_rest(found, lambda: "Admitted" in told.reasons)
+    running = found.caches.get(Key("ns", "w"))
+    assert running is not None
+    victim = Victim(running, "cq", "FlavorMigration", "a preferred flavor is free")
+    preferred = Wait(msgspec.structs.replace(running, key=Key("ns", "preferred")), "cq", "", "", Requeue.HEAP)
+    change = found._preempted(running, victim, preferred)
+    assert change is not None
+    with capture_logs() as logged:
+        change[1]()
+    line = {"event": "migrated", "log_level": "info", "workload": "ns/w", "to": "ns/preferred"}
+    assert logged == [line | {"reason": "FlavorMigration"}]
+    assert told.reasons[-1] == "EvictedDueToFlavorMigration"
 
 
 async def busy(server: Server, answered: asyncio.Event) -> list[asyncio.Task[None]]:

@@ -10,13 +10,15 @@ import pytest
 from api.objects import Key, Raw
 from controller import resources
 from controller.caches import Caches, Reading
-from controller.kube.errors import ApiError, Unreachable
+from controller.kube.errors import ApiError, Forbidden, Unreachable
 from controller.variants import Variants
 from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
+from core.jobs.workload import variant_name
 from core.model.policy import SchedulingPolicy
 from core.state.state import State
+from core.variants.rules import manifest
 from core.wire.conditions import status_patch
 from core.wire.decode import admission
 from core.wire.merge import merged
@@ -26,6 +28,7 @@ from tests.core.multikueue.groups import NOW
 from tests.core.variants.test_rules import parent
 
 KEY = Key("ns", "job-j-12345")
+NAME = variant_name(KEY.name, "u-p", "best")
 GROUP: Raw = {"coveredResources": ["cpu"], "flavors": [{"name": name, "resources": []} for name in ("best", "spot")]}
 POLICY: Raw = {"migration": {"mode": "TryPreferredFlavors"}}
 CLUSTER_QUEUE: Raw = {
@@ -155,3 +158,28 @@ def test_a_local_queue_that_appears_queues_the_workloads_that_wait_for_it() -> N
     api.enter(resources.LOCAL_QUEUES, LOCAL_QUEUE)
     process.look()
     assert len(process.variants.queue) == 1
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["it is refused", "another object has its name"])
+def test_a_variant_that_cannot_be_created_is_reported_once_on_its_parent(taken: bool) -> None:
+    async def refused(api: Api) -> Process:
+        process = Process(api)
+        await process.step()  # the parent is marked
+        process.look()
+        if taken:
+            family = process.variants.family(KEY)
+            assert family is not None
+            api.enter(
+                resources.WORKLOADS, {**manifest(family.raw, "best"), "metadata": {"name": NAME, "namespace": "ns"}}
+            )
+            process.look()
+        for _ in range(2):
+            api.fails = None if taken else (Forbidden(403, "Forbidden", "no more Workloads"), False)
+            with pytest.raises(ApiError):
+                await process.variants.reconcile(KEY)
+        return process
+
+    process = asyncio.run(refused(set_up()))
+    why = "it exists" if taken else "no more Workloads"
+    text = f'Variant Workload "ns/{NAME}" could not be created: {why}'
+    assert process.told.events == [("FailedCreate", text)]
