@@ -145,6 +145,7 @@ class Reply:
         raise ConnectionResetError if isinstance(self._fault, Reset) else EOFError
 
 
+SWEEP_SECONDS = 1.0
 Upstream = Callable[[Request, Reply], Awaitable[None]]
 
 
@@ -174,14 +175,18 @@ class FaultProxy:
         self._faults: list[tuple[Fault, Callable[[Request], bool]]] = []
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._watches: dict[asyncio.Task[None], asyncio.StreamReader] = {}
+        self._sweeping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**26)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._sweeping = asyncio.create_task(self._sweep())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server
+        assert self._server and self._sweeping
+        self._sweeping.cancel()
         self._server.close()
         await self.cut()
         await self._server.wait_closed()
@@ -239,7 +244,10 @@ class FaultProxy:
         self._connections[task] = writer
         try:
             while request := await _read(reader):
+                if request.query.get("watch") == "true":
+                    self._watches[task] = reader
                 await self._answer(request, writer)
+                self._watches.pop(task, None)
         except (ConnectionResetError, aiohttp.ClientError):
             _linger(writer)
             writer.transport.abort()
@@ -247,7 +255,16 @@ class FaultProxy:
             pass
         finally:
             del self._connections[task]
+            self._watches.pop(task, None)
             writer.close()
+
+    async def _sweep(self) -> None:
+        """Ends the watches of clients that have been killed: the server would keep them open until their next event."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            for task, reader in list(self._watches.items()):
+                if reader.at_eof():
+                    task.cancel()
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
         self.seen.append(request)

@@ -1,0 +1,18 @@
+"""The fault proxy itself."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+from tests.eventually import eventually
+from tests.faults import FaultProxy
+from tests.standin import StandIn
+
+
+async def test_a_watch_ends_with_its_client(server: StandIn, proxy: FaultProxy) -> None:
+    """No event would end it: a run that kills hundreds of clients would keep all their watches."""
+    to = urlsplit(proxy.url)
+    _, writer = await asyncio.open_connection(to.hostname, to.port)
+    writer.write(b"GET /apis/example.com/v1/things?watch=true&resourceVersion=1 HTTP/1.1\r\n\r\n")
+    await eventually(lambda: server.open_watches)
+    writer.close()
+    await eventually(lambda: not server.open_watches)
