@@ -13,7 +13,7 @@ from api.objects import Resource
 from bench.measure import AHEAD, weigh
 from controller.kube.client import Client
 
-READY_SECONDS = 60.0
+READY_SECONDS = 240.0
 END_SECONDS = 30.0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from devcluster.errors import ClusterError
 
-_TIMEOUT_SECONDS = 10.0
+_TIMEOUT_SECONDS = 60.0
 
 
 class Administrator:

@@ -127,7 +127,7 @@ class ControlPlane:
         return Administrator(self.ports.apiserver, self.layout.pki)
 
     def kubectl(
-        self, *arguments: str, stdin: str | None = None, check: bool = False, timeout: float = 60.0
+        self, *arguments: str, stdin: str | None = None, check: bool = False, timeout: float = 300.0
     ) -> subprocess.CompletedProcess[str]:
         """Runs real kubectl as the administrator. `check` raises `ClusterError` with its output when it fails."""
         done = subprocess.run(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from devcluster.controlplane import ControlPlane
+from tests.eventually import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,7 +43,7 @@ class Observer:
         plane: ControlPlane,
         *namespaces: str,
         drained: bool = False,
-        patience: float = 60.0,
+        patience: float = PATIENCE,
         workers: Sequence[ControlPlane] = (),
     ) -> None:
         options = [option for name in namespaces for option in ("--namespace", name)]

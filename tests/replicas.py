@@ -38,12 +38,12 @@ leaderElection: {{leaderElect: true, resourceName: rollout{durations}}}
 health: {{healthProbeBindAddress: '0'}}
 metrics: {{bindAddress: '{metrics}'}}
 """
-QUICK, QUICK_DEADLINE = ", leaseDuration: 8s, renewDeadline: 6s, retryPeriod: 1s", 6.0
+QUICK, QUICK_DEADLINE = ", leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 1s", 8.0
 """As a follower waits for the lease of a leader that was killed: a test need not wait 15 s for it."""
 ENDPOINT_DELAY = 0.5
 UNANSWERED = 3
 """So many probes in a row without an answer make a replica unready, as for kubelet; a refusal does so at once."""
-LAME_DUCK_SECONDS = cases(4, 10)
+LAME_DUCK_SECONDS = cases(6, 10)
 """For how long a replica serves on after SIGTERM: with many tests at once on a machine, and in the chart."""
 
 
@@ -238,5 +238,5 @@ async def candidates(
         ]
         for each in found:
             await each.ready()
-        await eventually(lambda: len(balancer.ready) == len(found), within=300)
+        await eventually(lambda: len(balancer.ready) == len(found))
         yield found

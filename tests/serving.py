@@ -19,9 +19,9 @@ from api.names import LEADER_ELECTION_ID, NAMESPACE
 from app.install import AS_CONTROLLER
 from app.server import Address
 from devcluster.controlplane import ControlPlane
+from tests.eventually import PATIENCE
 from tests.forked import Forked
 
-READY_SECONDS = 120.0
 AS_US = (f"--as={AS_CONTROLLER['Impersonate-User']}", f"--as-group={AS_CONTROLLER['Impersonate-Group']}")
 """Options of kubectl: write with the account of our controller, whose writes admission does not judge."""
 
@@ -56,16 +56,16 @@ class Served:
         """The log's lines; one that is no JSON is an event named `text`."""
         return [json.loads(line) if line.startswith("{") else {"event": "text", "text": line} for line in self.log]
 
-    def ready(self, within: float = READY_SECONDS) -> None:
+    def ready(self, within: float = PATIENCE) -> None:
         """Wait for the line `ready`; fails with the log if the process ends or is silent for too long."""
         self.wait_for(lambda: "ready" in self.lines, "ready", within)
 
-    def logged(self, event: str, within: float = READY_SECONDS) -> dict[str, Any]:
+    def logged(self, event: str, within: float = PATIENCE) -> dict[str, Any]:
         """Wait for an event of the log."""
         self.wait_for(lambda: any(found["event"] == event for found in self.events), event, within)
         return next(found for found in self.events if found["event"] == event)
 
-    def wait_for(self, condition: Any, what: str, within: float) -> None:
+    def wait_for(self, condition: Any, what: str, within: float = PATIENCE) -> None:
         """Wait for a condition, asked again at each line the process prints."""
         while not condition():
             try:
@@ -80,13 +80,13 @@ class Served:
         """Where it listens."""
         return Address.parse(self.logged("Listening")["address"])
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, within: float = 30.0) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM, within: float = PATIENCE) -> int:
         """Send a signal and wait for the end; the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.wait(within)
 
-    def wait(self, within: float = 30.0) -> int:
+    def wait(self, within: float = PATIENCE) -> int:
         """Wait for the end; the exit code."""
         code = self.process.wait(timeout=within)
         for reader in self._readers:
@@ -139,7 +139,7 @@ class Service:
     """
 
     def __init__(self, plane: ControlPlane, directory: Path, *arguments: str) -> None:
-        self.within = READY_SECONDS
+        self.within = PATIENCE
         self._plane = plane
         self._arguments = arguments
         self._directory = directory

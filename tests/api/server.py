@@ -11,6 +11,7 @@ from api import crds
 from api.kinds import KINDS
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane
+from tests.eventually import WAIT
 
 BY_KIND = {kind.kind: kind for kind in KINDS}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -30,7 +31,7 @@ class Server:
             status, answer = self.ask("POST", DEFINITIONS, definition)
             assert status == 201, answer
         names = [f"crd/{definition['metadata']['name']}" for definition in crds.definitions()]
-        self.plane.kubectl("wait", "--for=condition=Established", *names, "--timeout=30s", check=True)
+        self.plane.kubectl(*WAIT, "--for=condition=Established", *names, check=True)
 
     def close(self) -> None:
         """End the connection."""

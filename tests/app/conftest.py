@@ -25,7 +25,7 @@ from certs.plan import RenewalPolicy
 from tests.app.http import Wire
 from webhook.routes import Answer, Body
 
-SHORT = Deadlines(handshake=0.3, idle=0.3, head=0.3, call=2.0, closing=0.2)
+SHORT = Deadlines(handshake=1.0, idle=1.0, head=1.0, call=2.0, closing=0.5)
 NAMES = ("localhost", "127.0.0.1")
 
 

@@ -14,6 +14,7 @@ from devcluster.certificates import Authority
 from tests.app.conftest import SHORT, Serve
 from tests.app.http import Wire, get, post
 from tests.effort import cases
+from tests.eventually import PATIENCE
 
 ADDRESSES = [
     ("127.0.0.1:9443", Address("127.0.0.1", 9443)),
@@ -81,12 +82,12 @@ async def test_a_call_in_flight_is_answered_after_the_listener_closed(serve: Ser
         await idle.call(get("/page"))
         await wire.send(post("/slow", b"{}"))
         await served.entered.wait()
-        stopping = asyncio.create_task(served.server.stop(Farewell(0.0, calls=5.0)))
+        stopping = asyncio.create_task(served.server.stop(Farewell(0.0, calls=2 * PATIENCE)))
         assert await idle.closed()
         served.release.set()
         answer = await wire.answer()
         assert (answer.status, answer.body) == (200, b"at last")
-        await asyncio.wait_for(stopping, 2)
+        await asyncio.wait_for(stopping, PATIENCE)
 
 
 async def test_who_connected_before_the_listener_closed_is_answered(serve: Serve) -> None:
@@ -95,13 +96,13 @@ async def test_who_connected_before_the_listener_closed_is_answered(serve: Serve
         address = served.listener.bound
         assert address is not None
         waiting = [socket.create_connection((address.host, address.port)) for _ in range(20)]  # nothing else runs
-        stopping = asyncio.create_task(served.server.stop(Farewell(0.0, calls=5.0)))
+        stopping = asyncio.create_task(served.server.stop(Farewell(0.0, calls=2 * PATIENCE)))
         await asyncio.sleep(0)
         for each in waiting:
             async with Wire(address, served.trust, each) as wire:
                 answer = await wire.call(post("/echo", b"{}"))
                 assert (answer.status, answer.headers["connection"]) == (200, "close")
-        await asyncio.wait_for(stopping, 2)
+        await asyncio.wait_for(stopping, PATIENCE)
         with pytest.raises(ConnectionRefusedError):
             async with served.wire():
                 pass
@@ -111,7 +112,7 @@ async def test_a_call_that_never_ends_does_not_hold_the_shutdown_up(serve: Serve
     async with serve() as served, served.wire() as wire:
         await wire.send(post("/slow", b"{}"))
         await served.entered.wait()
-        await asyncio.wait_for(served.server.stop(Farewell(0.0, calls=0.1)), 2)
+        await asyncio.wait_for(served.server.stop(Farewell(0.0, calls=0.1)), PATIENCE)
         assert (await wire.answer()).status == 0
 
 

@@ -21,6 +21,7 @@ from controller.kube.errors import (
     Unintelligible,
     Unreachable,
 )
+from tests.eventually import PATIENCE
 
 
 class Attempts:
@@ -93,5 +94,5 @@ end(3)
 
 
 def test_the_end_waits_for_nothing_and_loses_no_line() -> None:
-    ended = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", LARGE], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, "the last line", "and the log's")

@@ -5,6 +5,7 @@ import threading
 from structlog.testing import capture_logs
 
 from app.watchdog import Watchdog
+from tests.eventually import PATIENCE
 
 
 def test_a_stall_is_logged_once_with_the_code_that_causes_it() -> None:
@@ -17,7 +18,7 @@ def test_a_stall_is_logged_once_with_the_code_that_causes_it() -> None:
     def look() -> None:
         for _ in range(2):
             seen.clear()
-            assert seen.wait(5)
+            assert seen.wait(PATIENCE)
 
     def busy_step() -> None:
         late[0] = 1.0

@@ -15,6 +15,7 @@ from bench.load import Class, Load
 from bench.null_controller import NullController
 from controller.kube.client import Client
 from controller.kube.throttle import Throttle
+from tests.eventually import PATIENCE
 from tests.faults import FaultProxy
 from tests.standin import StandIn
 
@@ -82,7 +83,7 @@ async def test_an_evicted_workload_releases_its_quota_and_runs_again(proxy: Faul
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 - the stand-in signals nothing
             await asyncio.sleep(0.01)
 

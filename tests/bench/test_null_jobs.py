@@ -10,6 +10,7 @@ from bench.null_jobs import allow, control
 from bench.scenario import JOBS, NAMESPACE, job
 from controller.kube.client import Client
 from controller.kube.throttle import Throttle
+from tests.eventually import PATIENCE
 from tests.faults import FaultProxy
 from tests.standin import StandIn
 
@@ -23,7 +24,7 @@ async def test_it_starts_a_job_with_three_writes(proxy: FaultProxy, server: Stan
     async with Client(proxy.connection, throttle=Throttle(0)) as client:
         controller = asyncio.create_task(control(client))
         path = JOBS.path(NAMESPACE, "one")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not any("watch" in each.query for each in proxy.seen):  # noqa: ASYNC110 - as below
                 await asyncio.sleep(0.01)
             await client.create(JOBS, job("one", "lq-0"), NAMESPACE)

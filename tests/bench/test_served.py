@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from bench.served import tied
+from tests.eventually import PATIENCE
 
 
 def test_a_program_is_ended_when_the_bench_that_started_it_is_gone() -> None:
@@ -13,4 +14,4 @@ def test_a_program_is_ended_when_the_bench_that_started_it_is_gone() -> None:
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == b"runs\n"
         process.stdin.close()  # as the kernel does for a process that was killed
-        assert process.wait(60) == -signal.SIGTERM
+        assert process.wait(PATIENCE) == -signal.SIGTERM

@@ -21,6 +21,7 @@ from certs.mounted import MountedFiles
 from certs.pki import CertificateError
 from certs.plan import RenewalPolicy
 from certs.store import Content
+from tests.eventually import PATIENCE
 
 NAMES = ("localhost", "127.0.0.1")
 START = datetime(2026, 6, 1, tzinfo=UTC)
@@ -434,7 +435,7 @@ def test_twenty_processes_that_start_at_once_make_one_ca(tmp_path: Path) -> None
     processes = [context.Process(target=start_once, args=(str(tmp_path / "certs"), results)) for _ in range(20)]
     for process in processes:
         process.start()
-    found = [results.get(timeout=60) for _ in processes]
+    found = [results.get(timeout=PATIENCE) for _ in processes]
     for process in processes:
         process.join()
     assert {bundle for bundle, _ in found} == {(tmp_path / "certs" / "ca.crt").read_bytes()}

@@ -14,6 +14,7 @@ import yaml
 
 from api.objects import Raw
 from devcluster import build
+from tests.eventually import PATIENCE
 
 DEFINITIONS = ("certificates", "issuers", "servicemonitors", "prometheusrules")
 """The CRDs of the kinds of others that the chart makes, each in the file of that name."""
@@ -33,7 +34,7 @@ def conforms(objects: Sequence[str], directory: Path) -> list[str]:
     program = build.ensure("kubeconform")["kubeconform"]
     done = subprocess.run(
         [program, "-strict", "-output", "json", "-schema-location", f"{directory}/{SCHEMA}", "-"],
-        input="\n---\n".join(objects), capture_output=True, text=True, check=False, timeout=300,
+        input="\n---\n".join(objects), capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)["resources"]

@@ -18,6 +18,7 @@ from api.kinds import KINDS
 from api.objects import Raw
 from devcluster.certificates import Authority
 from tests.charts.rendering import CHART, documents, only, rendered
+from tests.eventually import PATIENCE
 from tests.reviewing import ReviewHandler
 from tests.webhook.cluster import ask
 
@@ -85,7 +86,7 @@ def test_the_program_ends_with_0_only_if_the_webhooks_answer(
     with webhook(authority, tmp_path, status=status, refuses=refuses) as port:
         here = {"SERVICE": "localhost", "PORT": str(port), "CA": str(tmp_path / "ca.crt")}
         program = [sys.executable, "-I", "-B", "-c", *container["args"]]
-        done = subprocess.run(program, env=given | here, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(program, env=given | here, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == code, done.stdout + done.stderr
 
 

@@ -14,6 +14,7 @@ from cli.cluster import program
 from cli.main import main
 from devcluster import build, processes, tools
 from devcluster.components import Layout
+from tests.eventually import PATIENCE
 
 _ROOT = Path(__file__).parent.parent.parent
 
@@ -30,7 +31,9 @@ def seiretsu(tmp_path: Path) -> Run:
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cli.main", *words]
-        return subprocess.run(command, cwd=_ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            command, cwd=_ROOT, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
 
     return run
 

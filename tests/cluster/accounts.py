@@ -11,7 +11,7 @@ from devcluster.controlplane import ControlPlane
 def kubeconfig_of(plane: ControlPlane, namespace: str, account: str, directory: Path, *options: str) -> Path:
     """A kubeconfig with nothing but a token of a service account; ``options`` are those of `kubectl create token`."""
     token = plane.kubectl("create", "token", account, "-n", namespace, *options, check=True).stdout.strip()
-    kubeconfig = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json", check=True).stdout)
+    kubeconfig = json.loads(plane.kubeconfig.read_text())
     kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
     path = directory / f"kubeconfig-{namespace}-{account}"
     path.write_text(json.dumps(kubeconfig))

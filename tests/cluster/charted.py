@@ -9,8 +9,7 @@ import json
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from api.names import Label
 from api.objects import Raw
 from devcluster import build, containers
 from devcluster.controlplane import ControlPlane
+from tests.eventually import PATIENCE
 from tests.serving import Served
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def helm(
 ) -> subprocess.CompletedProcess[str]:
     program = build.ensure(name)[name]
     words: list[str | Path] = [program, *arguments, "--namespace", namespace]
-    return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(words, env=plane.environment(), capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def free_ports(number: int) -> list[int]:
@@ -125,14 +125,6 @@ def _without_ports(configuration: bytes) -> bytes:
         (port,) = free_ports(1)
         off["visibilityServer"] = {"bindPort": port}
     return yaml.safe_dump({**given, **off}).encode()
-
-
-def until(condition: Callable[[], object], within: float = 120.0) -> None:
-    """Returns as soon as the condition holds; fails after ``within`` seconds."""
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, f"not within {within:g} s"
-        time.sleep(0.2)
 
 
 @contextmanager

@@ -30,7 +30,8 @@ from app.uninstall import held
 from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import kubeconfig_of
-from tests.cluster.charted import free_ports, until
+from tests.cluster.charted import free_ports
+from tests.eventually import PATIENCE, WAIT, until
 from tests.reviewing import ReviewHandler
 
 NAMESPACE = "kueue-system"
@@ -173,7 +174,7 @@ class Kueue:
         self.plane.kubectl("apply", "--server-side", "--field-manager=installer", "-f", "-", stdin=text, check=True)
         names = [f"crd/{each['metadata']['name']}" for each in objects if each["kind"] == "CustomResourceDefinition"]
         if names:
-            self.plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names, check=True)
+            self.plane.kubectl(*WAIT, "--for=condition=Established", *names, check=True)
 
     def _here(self, raw: Raw) -> Raw:
         """Nothing routes Services here: a program listens on the port of its Service, and has a certificate for it."""
@@ -337,7 +338,7 @@ class _Manager:
             return
         self._ended.set()
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
         self._process = None
         if self._thread is not None:
             self._thread.join()

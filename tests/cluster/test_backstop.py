@@ -17,7 +17,7 @@ from devcluster.controlplane import ControlPlane, Spec
 from tests.cluster.operators import JOBSET, define
 from tests.cluster.world import World
 from tests.core.jobs.test_jobset import job_set
-from tests.eventually import eventually
+from tests.eventually import WAIT, eventually
 from tests.serving import AS_US
 from webhook.backstop import BY_HAND, MOVED, RESIZED, policies
 from webhook.configurations import Options
@@ -40,8 +40,8 @@ def plane() -> Iterator[ControlPlane]:
         items = {"apiVersion": "v1", "kind": "List", "items": policies(options)}
         started.kubectl("apply", "-f", "-", stdin=json.dumps(items), check=True)
         # The API server learns of policies a moment after it has stored them.
-        asyncio.run(eventually(lambda: create(started, "probe", dry_run=True)["spec"]["suspend"], within=30))
-        asyncio.run(eventually(lambda: suspends_sets(started), within=240))
+        asyncio.run(eventually(lambda: create(started, "probe", dry_run=True)["spec"]["suspend"]))
+        asyncio.run(eventually(lambda: suspends_sets(started)))
         yield started
 
 
@@ -213,17 +213,17 @@ def test_the_policy_in_the_documentation_allows_only_pods_that_jobs_make(plane: 
     plane.kubectl("apply", "-f", "-", stdin=text.partition("```yaml\n")[2].partition("```")[0], check=True)
     made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": {"pods": "of-jobs-only"}}}
     plane.kubectl("create", "-f", "-", stdin=json.dumps(made), check=True)
-    plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", "strict", check=True)
+    plane.kubectl(*WAIT, "--for=create", "serviceaccount/default", "-n", "strict", check=True)
 
     def told(*arguments: str) -> str:
         done = plane.kubectl(*arguments, "-n", "strict")
         return done.stdout + done.stderr
 
     bare = ("run", "bare", "--image=none", "--dry-run=server")
-    asyncio.run(eventually(lambda: "pods are made by Jobs here" in told(*bare), within=30))
+    asyncio.run(eventually(lambda: "pods are made by Jobs here" in told(*bare)))
     create(plane, "makes-pods", queue="", namespace="strict")
     mine = ("-l", "batch.kubernetes.io/job-name=makes-pods")
-    asyncio.run(eventually(lambda: "makes-pods" in told("get", "pods", *mine), within=30))
+    asyncio.run(eventually(lambda: "makes-pods" in told("get", "pods", *mine)))
     assert "the label by which quota is counted stays" in told(
         "label", "pods", *mine, f"{JobControllerLabel.CONTROLLER_UID}-"
     )

@@ -17,8 +17,9 @@ from cryptography import x509
 
 from devcluster import build
 from devcluster.controlplane import ControlPlane, Spec
-from tests.cluster.charted import NAMESPACE, RELEASE, creates, deployed, get, helm, install, until
+from tests.cluster.charted import NAMESPACE, RELEASE, creates, deployed, get, helm, install
 from tests.cluster.test_chart import CONFIGURATIONS
+from tests.eventually import WAIT, until
 from tests.serving import Served
 
 pytestmark = pytest.mark.cluster
@@ -38,14 +39,12 @@ def test_certificates_of_cert_manager_are_issued_trusted_and_renewed(plane: Cont
     paths = [f"--filename={build.manifest(f'{each}.yaml')}" for each in KINDS]
     plane.kubectl("apply", "--server-side", *paths, check=True)
     names = [f"crd/{each}.cert-manager.io" for each in KINDS]
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names, check=True)
+    plane.kubectl(*WAIT, "--for=condition=Established", *names, check=True)
     plane.run("cert-manager", [build.ensure("cert-manager")["cert-manager"], f"--kubeconfig={plane.kubeconfig}"])
     mount = tmp_path / "cert"
     install(plane, tmp_path, {"webhook": {"certDir": str(mount)}}, enableCertManager=True)
     certificate = f"certificate/{RELEASE}-serving-cert"
-    plane.kubectl(
-        "wait", "--for=condition=Ready", certificate, "-n", NAMESPACE, "--timeout=120s", check=True, timeout=150
-    )
+    plane.kubectl(*WAIT, "--for=condition=Ready", certificate, "-n", NAMESPACE, check=True)
     with deployed(plane, tmp_path) as served, mounted(plane, mount, f"{RELEASE}-webhook-server-cert"):
         served.ready()
         (authority,) = bundles(plane)

@@ -39,7 +39,7 @@ from devcluster.controlplane import ControlPlane, Spec
 from tests.app.http import Wire, post
 from tests.cluster.steady import creating
 from tests.effort import LONG
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.webhook.cluster import cluster, job, review
 from webhook.configurations import Endpoint, Options, mutating
 from webhook.routes import routes
@@ -112,7 +112,7 @@ def start_once(kubeconfig: Path, gate: Barrier, results: "Queue[tuple[bytes, byt
     async def start() -> None:
         async with Client(config.load(kubeconfig)) as client:
             one = keeper(client)
-            gate.wait(120)
+            gate.wait(PATIENCE)
             await one.tick()
             assert one.live.pair is not None
             results.put((one.bundle, one.live.pair.chain_pem, one.live.pair.key_pem))
@@ -129,7 +129,7 @@ async def test_t9_twenty_processes_that_start_at_once_make_one_ca(plane: Control
     processes = [context.Process(target=start_once, args=(plane.kubeconfig, gate, results)) for _ in range(20)]
     for process in processes:
         process.start()
-    found = [await asyncio.to_thread(results.get, timeout=120) for _ in processes]
+    found = [await asyncio.to_thread(results.get, timeout=PATIENCE) for _ in processes]
     for process in processes:
         await asyncio.to_thread(process.join)
     (bundle,) = await bundles(client)
@@ -229,7 +229,7 @@ async def test_a_lost_bundle_is_restored_when_the_watch_reports_it(
     )
     await one.tick()
     tasks = [asyncio.create_task(each) for each in (one.run(), published.run(), converted.follow(one.wake))]
-    await eventually(lambda: published.known, within=60)
+    await eventually(lambda: published.known)
     lost = {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": None}}}}}
     for _ in range(2):
         await client.patch(
@@ -245,7 +245,7 @@ async def test_a_lost_bundle_is_restored_when_the_watch_reports_it(
 
 
 async def restored(client: Client, bundle: bytes) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while await bundles(client) != {bundle} or await converting(client) != bundle:  # noqa: ASYNC110 - on the server
             await asyncio.sleep(0.02)
 
@@ -274,7 +274,7 @@ async def test_configurations_that_are_not_there_yet_hold_nothing_up(client: Cli
     assert one.published
 
 
-RATE, LEAF_SECONDS, WAIT_SECONDS, PASS_SECONDS = (100, 20, 15, PASS_EVERY) if LONG else (20, 6, 2, 0.25)
+RATE, LEAF_SECONDS, WAIT_SECONDS, PASS_SECONDS = (100, 20, 15, PASS_EVERY) if LONG else (12, 9, 2, 0.25)
 """Creates a second, the life of certificates, the wait before the next CA signs, the time between passes."""
 QUEUED = job(labels={"kueue.x-k8s.io/queue-name": "main"})
 
@@ -359,7 +359,7 @@ async def test_t7_a_rotation_of_the_ca_with_short_lived_certificates_fails_no_ca
 
         creates = await stack.enter_async_context(creating(client, RATE))
         connected = asyncio.create_task(connecting())
-        await eventually(over, within=300)
+        await eventually(over)
         connected.cancel()
         await asyncio.gather(connected, return_exceptions=True)
     print(creates, f"and {connections} connections; {len(one.leaves | other.leaves)} certificates were served")

@@ -32,10 +32,10 @@ from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.charts.rendering import POLICIES_SERVED, documents, rendered
 from tests.cluster.accounts import kubeconfig_of
-from tests.cluster.charted import CHART, NAMESPACE, RELEASE, ROOT, deployed, get, helm, install, started, until
+from tests.cluster.charted import CHART, NAMESPACE, RELEASE, ROOT, deployed, get, helm, install, started
 from tests.cluster.steady import creating
 from tests.effort import cases
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, WAIT, eventually, until
 from tests.replicas import balanced
 from tests.serving import Served
 
@@ -149,7 +149,7 @@ def the_test_of_the_release_passes(plane: ControlPlane, tmp_path: Path) -> None:
 def the_demo_runs_unchanged(plane: ControlPlane) -> None:
     program = [sys.executable, "-m", "cli.main", "demo", "--kubeconfig", str(plane.kubeconfig)]
     done = subprocess.run(
-        program, cwd=ROOT, env=plane.environment(), capture_output=True, text=True, check=False, timeout=500
+        program, cwd=ROOT, env=plane.environment(), capture_output=True, text=True, check=False, timeout=3 * PATIENCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 Jobs submitted" in done.stdout
@@ -173,12 +173,12 @@ def namespaces_can_be_deleted_after_release(plane: ControlPlane) -> None:
     until(lambda: "resource-in-use" in plane.kubectl("get", "namespace", "team-a", "-o", message).stdout)
     program = [sys.executable, "-m", "cli.main", "uninstall", "--release", "--namespace", NAMESPACE]
     done = subprocess.run(
-        program, cwd=ROOT, env=plane.environment(), capture_output=True, text=True, check=False, timeout=120
+        program, cwd=ROOT, env=plane.environment(), capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     assert f"removed the finalizer of {remaining} workloads" in done.stdout
     for what in ("namespace/team-a", "clusterqueue/team-a"):
-        plane.kubectl("wait", "--for=delete", what, "--timeout=120s", check=True, timeout=150)
+        plane.kubectl(*WAIT, "--for=delete", what, check=True)
 
 
 async def test_t10_upgrades_with_the_values_of_kueue_fail_no_create(plane: ControlPlane, tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ async def test_t10_upgrades_with_the_values_of_kueue_fail_no_create(plane: Contr
             new = await asyncio.to_thread(partial(started, plane, next(directories), beside=True))
             balancer.replicas.append(new)
             await asyncio.to_thread(new.ready)
-            await eventually(lambda: len(balancer.ready) == len(balancer.replicas), within=300)
+            await eventually(lambda: len(balancer.ready) == len(balancer.replicas))
 
         async def stop(old: Served) -> None:
             old.process.terminate()
@@ -232,13 +232,13 @@ def kueues() -> tuple[Raw, Raw]:
     for ports in ("health", "metrics", "webhook"):
         del configuration[ports]
     values["metricsService"]["ports"][0]["targetPort"] = "metrics"
-    values["controllerManager"]["manager"]["extraArgs"] = ["--lame-duck=2"]
+    values["controllerManager"]["manager"]["extraArgs"] = ["--lame-duck=6"]
     return configuration, values
 
 
 async def leader(client: Client) -> str:
     """Who holds the Lease of the installation, as soon as somebody does."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with contextlib.suppress(NotFound):
                 spec = (await client.get(LEASES, LEADER_ELECTION_ID, NAMESPACE))["spec"]
@@ -302,7 +302,7 @@ def a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane: ControlPlane, tm
 
     def explained() -> subprocess.CompletedProcess[str]:
         program = [sys.executable, "-m", "cli.main", "explain", job, "-n", "team-a", "--kubeconfig", str(file)]
-        return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+        return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     until(lambda: "insufficient quota for cpu" in explained().stdout)
     done = explained()
@@ -325,7 +325,7 @@ def a_user_who_may_view_a_namespace_uses_the_plugin(plane: ControlPlane, tmp_pat
     def asked(command: str) -> str:
         program = [sys.executable, "-c", "from cli.main import plugin; plugin()", command, job, "-n", "team-a"]
         words = [*program, "--kubeconfig", str(file)]
-        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300).stdout
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE).stdout
 
     until(lambda: "insufficient quota for cpu" in asked("explain"))
     until(lambda: "not known when it starts: too few jobs of LocalQueue main" in asked("when"))
@@ -338,8 +338,8 @@ PENDING = "/apis/visibility.kueue.x-k8s.io/{version}/{queue}/pendingworkloads{qu
 
 def what_waits_is_asked_through_the_api_server(plane: ControlPlane, tmp_path: Path) -> None:
     """The visibility API, with the rights of the administrator and of the user of a namespace, and as a program."""
-    plane.kubectl("wait", "--for=condition=Available", "apiservice/v1beta2.visibility.kueue.x-k8s.io", check=True)
-    plane.kubectl("wait", "--for=condition=Available", "apiservice/v1beta1.visibility.kueue.x-k8s.io", check=True)
+    plane.kubectl(*WAIT, "--for=condition=Available", "apiservice/v1beta2.visibility.kueue.x-k8s.io", check=True)
+    plane.kubectl(*WAIT, "--for=condition=Available", "apiservice/v1beta1.visibility.kueue.x-k8s.io", check=True)
     manifest = yaml.safe_load((EXAMPLES / "jobs" / "train.yaml").read_text().replace('cpu: "2"', 'cpu: "50"'))
     for name in ("first", "second", "third"):
         manifest["metadata"] = {**manifest["metadata"], "name": name}
@@ -451,7 +451,7 @@ def drained_nodes_leave_one(plane: ControlPlane) -> None:
     """The scheduler places the replicas apart, and the disruption controller lets one of them go at a time."""
     budget = f"poddisruptionbudget/{RELEASE}-controller-manager"
     allowed = "--for=jsonpath={.status.disruptionsAllowed}=1"
-    plane.kubectl("wait", allowed, budget, "-n", NAMESPACE, "--timeout=60s", check=True)
+    plane.kubectl(*WAIT, allowed, budget, "-n", NAMESPACE, check=True)
     status = get(plane, budget, "-n", NAMESPACE)["status"]
     assert (status["expectedPods"], status["currentHealthy"], status["desiredHealthy"]) == (2, 2, 1)
     nodes = [pod["spec"]["nodeName"] for pod in get(plane, "pods", "-n", NAMESPACE)["items"]]

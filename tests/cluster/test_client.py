@@ -8,6 +8,7 @@ from kubernetes import client, config
 from devcluster.controlplane import ControlPlane
 from seiretsu.client import ApiError, Phase, Queue, State, WaitTimeoutError
 from tests.cluster.world import World, job
+from tests.eventually import PATIENCE
 
 pytestmark = pytest.mark.cluster
 
@@ -22,15 +23,18 @@ def test_a_job_is_submitted_waits_with_its_reason_starts_and_ends(cluster: Contr
     world.queue("team", 1)
     mine = queue(cluster, world, "team")
     first = mine.submit(job("first", "", cpu=1, pods=1, seconds=600))
-    assert first.wait(Phase.RUNNING, timeout=60).cluster_queue == world.full("team")
-    second = mine.submit(job("second", "", cpu=1, pods=1, seconds=1))
+    assert first.wait(Phase.RUNNING, timeout=PATIENCE).cluster_queue == world.full("team")
+    second = mine.submit(job("second", "", cpu=1, pods=1, seconds=600))
+    world.until("it waits", lambda: world.reason("second", "QuotaReserved") == "False/WaitingForQuota")
     told: list[State] = []
     with pytest.raises(WaitTimeoutError, match="waiting: couldn't assign flavors to pod set main") as late:
         second.wait(Phase.RUNNING, timeout=5, progress=told.append)
     assert late.value.state == told[-1]
     assert "insufficient unused quota for cpu" in second.why()
     first.delete()
-    ended = second.wait(timeout=120, progress=told.append)
+    second.wait(Phase.RUNNING, timeout=PATIENCE, progress=told.append)
+    world.complete("second")
+    ended = second.wait(timeout=PATIENCE, progress=told.append)
     assert ended.phase is Phase.SUCCEEDED
     phases = [state.phase for state in told]
     assert phases[-2:] == [Phase.RUNNING, Phase.SUCCEEDED]
@@ -57,12 +61,12 @@ def test_the_wait_is_estimated_from_others_of_the_queue(cluster: ControlPlane, w
     earlier = [mine.submit(job(f"earlier-{number}", "", cpu=1, pods=1, seconds=1)) for number in range(8)]
     assert earlier[0].estimate() is None, "nothing is known yet"
     for each in earlier:
-        each.wait(timeout=180)
+        each.wait(timeout=PATIENCE)
     holds = mine.submit(job("holds", "", cpu=1, pods=1, seconds=600))
-    holds.wait(Phase.RUNNING, timeout=60)
+    holds.wait(Phase.RUNNING, timeout=PATIENCE)
     assert holds.estimate() is None, "it does not wait"
     waits = mine.submit(job("waits", "", cpu=1, pods=1, seconds=1))
-    waits.wait(Phase.WAITING, timeout=60)
+    waits.wait(Phase.WAITING, timeout=PATIENCE)
     found = waits.estimate()
     assert found is not None
     assert 0 <= found.median <= found.p90

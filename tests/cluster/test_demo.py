@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from devcluster import clusters
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +40,7 @@ def test_the_demo_shows_the_main_job_ends_by_itself_and_leaves_nothing_behind(tm
         env=os.environ | {"TMPDIR": str(tmp_path), "COLUMNS": "80"},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=3 * PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -99,7 +99,7 @@ def read_until(demo: subprocess.Popen[str], said: str) -> str:
 
 def test_make_up_that_fails_leaves_nothing_running(named: str) -> None:
     demo = staying(named, "import cli.demo", "cli.demo.PATIENCE = 0.0")
-    said, _ = demo.communicate(timeout=200)
+    said, _ = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == 1, said
     assert "a real control plane is up" in said
     assert "Failed: stopping what was started." in said
@@ -111,7 +111,7 @@ def test_ctrl_c_in_the_middle_of_make_up_ends_all_of_it_without_a_traceback(name
     demo = staying(named)
     said = read_until(demo, "examples/queues.yaml is applied")
     os.killpg(demo.pid, signal.SIGINT)
-    rest, _ = demo.communicate(timeout=60)
+    rest, _ = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == 130, said + rest
     assert "Interrupted: stopping what was started." in rest
     assert "Traceback" not in rest
@@ -122,8 +122,8 @@ async def test_make_up_that_is_killed_leaves_nothing_running(named: str) -> None
     demo = staying(named)
     read_until(demo, "a real control plane is up")
     os.killpg(demo.pid, signal.SIGKILL)
-    demo.communicate(timeout=60)
-    await eventually(lambda: nothing_left(named), within=60.0)
+    demo.communicate(timeout=PATIENCE)
+    await eventually(lambda: nothing_left(named))
 
 
 def nothing_left(name: str) -> bool:

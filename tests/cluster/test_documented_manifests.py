@@ -44,11 +44,11 @@ def desk(cluster: ControlPlane, served: Served) -> Iterator[World]:
     for namespace in ("default", "team-a"):
         for kinds in ("queues.v1alpha1.kueue.x-k8s.io", "jobs,workloads,localqueues"):
             cluster.kubectl("delete", kinds, "--all", "-n", namespace, check=True)
-    gone = ("--ignore-not-found", "--timeout=60s")
-    cluster.kubectl("delete", "clusterqueue", *QUEUES, *gone, check=True)
-    cluster.kubectl("delete", "resourceflavor", *FLAVORS, *gone, check=True)
-    cluster.kubectl("delete", "priorityclass", "high-priority", *gone, check=True)
-    cluster.kubectl("delete", "workloadpriorityclass", "sample-priority", "low-priority", *gone, check=True)
+    gone = "--ignore-not-found"
+    cluster.kubectl("delete", "clusterqueue", *QUEUES, gone, check=True)
+    cluster.kubectl("delete", "resourceflavor", *FLAVORS, gone, check=True)
+    cluster.kubectl("delete", "priorityclass", "high-priority", gone, check=True)
+    cluster.kubectl("delete", "workloadpriorityclass", "sample-priority", "low-priority", gone, check=True)
 
 
 def kubectl(desk: World, verb: str, text: str, *arguments: str) -> Done:
@@ -145,7 +145,7 @@ def warned(desk: World, text: str, *expected: str) -> None:
         return last[0] == [f"Warning: {line}" for line in expected]
 
     try:
-        desk.until(f"kubectl says {expected}", says, within=20)
+        desk.until(f"kubectl says {expected}", says)
     except AssertionError as error:
         raise AssertionError(f"{error}\nit says {last}") from None
 
@@ -185,7 +185,8 @@ def test_seed_0_slides_14_to_18_and_seed_3_the_demo(desk: World) -> None:
     assert desk.jobs()["sample2"]["status"]["startTime"] >= shown["status"]["completionTime"], "6 of 6 cpu: not at once"
     listed = desk.plane.kubectl("get", "pod", "-n", "default", "--no-headers", check=True).stdout
     assert sum(line.startswith(f"{name}-") and "Completed" in line for line in listed.splitlines()) == 3
-    assert {"CreatedWorkload", "Started", "FinishedWorkload"} <= desk.events("Job", name)
+    reported = {"CreatedWorkload", "Started", "FinishedWorkload"}
+    desk.until("all of it is reported", lambda: reported <= desk.events("Job", name))
     assert not desk.jobs()["sample3"].get("status", {}).get("startTime"), "7 of 6 cpu never fit"
     get = ("get", "queues.v1alpha1.kueue.x-k8s.io", "main", "-n", "default", "--no-headers")
     shown_queue = ["main", "cluster-total", "1"]

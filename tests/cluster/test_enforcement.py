@@ -19,6 +19,7 @@ from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.operators import Operators
 from tests.cluster.world import World, done
+from tests.eventually import WAIT
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -43,7 +44,7 @@ def plane() -> Iterator[ControlPlane]:
             metadata = {"name": name, "labels": {"managed": "yes"} if name == MANAGED else {}}
             made = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
             started.kubectl("create", "-f", "-", stdin=json.dumps(made), check=True)
-            started.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, check=True)
+            started.kubectl(*WAIT, "--for=create", "serviceaccount/default", "-n", name, check=True)
         yield started
 
 
@@ -170,7 +171,7 @@ def test_jobs_that_the_controller_of_job_sets_makes_wait_although_it_tries_to_st
     world.delete("jobs", holder)
     world.until("both had their turn", lambda: all(done(world.jobs()[child]) for child in children))
     completed = "--for=condition=Completed"
-    world.plane.kubectl("wait", completed, f"jobset/{name}", "-n", MANAGED, "--timeout=60s", check=True)
+    world.plane.kubectl(*WAIT, completed, f"jobset/{name}", "-n", MANAGED, check=True)
 
 
 def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(world: World) -> None:

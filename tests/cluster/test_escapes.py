@@ -92,7 +92,7 @@ def test_deleting_a_job_without_its_pods_frees_no_quota(world: World, by_tenant:
     )
     assert "2 of its pods still run" in told
     assert world.running() == set()
-    assert world.used("team")[0] == "2"
+    world.until("its quota is counted", lambda: world.used("team")[0] == "2")
     command = told.partition("To delete them: kubectl ")[2].split()
     by_tenant(*command, "--wait=false", check=True)
     world.until("the next one runs when no pod is left", lambda: world.running() == {"waits"})

@@ -18,7 +18,7 @@ import pytest
 from api.objects import Raw
 from core.feedback.rules import LIMIT
 from devcluster.controlplane import ControlPlane, Spec
-from tests.eventually import eventually
+from tests.eventually import WAIT, eventually
 from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
@@ -452,11 +452,11 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         process.ready()
         created(started, *surroundings())
         created(started, job("runs", pods=2, labels={QUEUE: "small"}))
-        started.kubectl("wait", "job/runs", "-n", "team", "--for=jsonpath={.spec.suspend}=false", check=True)
+        started.kubectl(*WAIT, "job/runs", "-n", "team", "--for=jsonpath={.spec.suspend}=false", check=True)
         # The caches follow what was just written: from the answers that know what nobody else waits for, they know all.
-        asyncio.run(eventually(lambda: "no node has" in asked(started, named("gone"))[1], within=60))
+        asyncio.run(eventually(lambda: "no node has" in asked(started, named("gone"))[1]))
         large = job(namespace="counted", asks=pod_spec(requests={"cpu": "6"}))
-        asyncio.run(eventually(lambda: "ResourceQuota" in asked(started, large)[1], within=60))
+        asyncio.run(eventually(lambda: "ResourceQuota" in asked(started, large)[1]))
         yield started
 
 

@@ -12,6 +12,7 @@ from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.cluster.operators import Operators
 from tests.cluster.world import World, condition, holds, job, local_queue, ours
+from tests.eventually import WAIT
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -35,7 +36,7 @@ def plane() -> Iterator[ControlPlane]:
     pools = (NodeGroup(count=1, prefix="one", labels=ONE), NodeGroup(count=1, prefix="two", labels=TWO))
     with ControlPlane.start(spec=Spec(nodes=pools)) as started:
         started.kubectl("create", "namespace", SPACE, check=True)
-        started.kubectl("wait", "--for=create", "serviceaccount/default", "-n", SPACE, check=True)
+        started.kubectl(*WAIT, "--for=create", "serviceaccount/default", "-n", SPACE, check=True)
         yield started
 
 
@@ -60,7 +61,7 @@ def world(plane: ControlPlane, served: Served, tmp_path_factory: pytest.TempPath
         metadata = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": {"name": name}}
         made.create({**metadata, "value": value})
     Operators(made, tmp_path_factory.mktemp("operators")).jobset()
-    served.wait_for(lambda: any(e["event"] == "served now" for e in served.events), "JobSets are watched", 60)
+    served.wait_for(lambda: any(e["event"] == "served now" for e in served.events), "JobSets are watched")
     return made
 
 
@@ -127,7 +128,7 @@ def running(world: World, name: str) -> bool:
 
 def test_a_queued_jobset_waits_starts_on_its_flavor_gets_ready_and_finishes(world: World) -> None:
     queue(world, "first", one=4)
-    made = job_set("waits", "first", seconds=3)
+    made = job_set("waits", "first", seconds=600)
     world.create(made)
     world.until("its Jobs are there", lambda: len(children(world, "waits")) == 3)
     world.until("its Workload has a reason", lambda: world.condition("waits", "QuotaReserved")[0] == "False")
@@ -146,6 +147,7 @@ def test_a_queued_jobset_waits_starts_on_its_flavor_gets_ready_and_finishes(worl
     assert {pod["spec"]["nodeName"] for pod in pods(world, "waits")} == {"one-1"}
     ready = ("True", "Started", "All pods reached readiness and the workload is running")
     world.until("it is ready", lambda: world.condition("waits", "PodsReady") == ready)
+    world.complete(*children(world, "waits"))
     world.until("it has finished", lambda: world.condition("waits", "Finished")[:2] == ("True", "Succeeded"))
     assert holds(world.get("jobsets", "waits"), "Completed")
     assert set(world.workloads()) & {"waits", *children(world, "waits")} == {"waits"}, "its Jobs have none of their own"

@@ -22,7 +22,7 @@ from core.feedback.catalog import TABLES
 from core.feedback.rules import LIMIT
 from devcluster.controlplane import ControlPlane, Spec
 from tests.core.feedback.world import TEAMS
-from tests.eventually import eventually
+from tests.eventually import WAIT, eventually
 from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
@@ -578,11 +578,9 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         create(started, job("preempts", name="holds-too", asks={"cpu": "3"}, pods=2))
         create(started, job("checked", name="unsure", asks={"cpu": "4"}))
         for name in ("runs", "pools", "holds", "holds-too"):
-            started.kubectl(
-                *("wait", f"job/{name}", "-n", "team-a", "--for=jsonpath={.spec.suspend}=false"), check=True
-            )
+            started.kubectl(*(*WAIT, f"job/{name}", "-n", "team-a", "--for=jsonpath={.spec.suspend}=false"), check=True)
         create(started, job("busy", name="waits", asks={"cpu": "7"}), job("strict", name="blocks", asks={"cpu": "2"}))
-        asyncio.run(eventually(lambda: waiting(started) == 2 and unsure(started), within=60))
+        asyncio.run(eventually(lambda: waiting(started) == 2 and unsure(started)))
         yield started
 
 

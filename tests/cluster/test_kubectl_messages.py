@@ -170,7 +170,7 @@ def test_a_flavor_that_no_node_has_is_warned_of(plane: ControlPlane) -> None:
     warning = (
         "Warning: the only node lacks the labels pool=fast: its pods stay pending; label nodes or change nodeLabels\n"
     )
-    asyncio.run(eventually(lambda: apply(plane, "create", flavor, dry_run=True).stderr == warning, within=20))
+    asyncio.run(eventually(lambda: apply(plane, "create", flavor, dry_run=True).stderr == warning))
     flavor["spec"] = {"nodeLabels": {"pool": "standard"}}
     assert apply(plane, "create", flavor, dry_run=True).stderr == ""
 

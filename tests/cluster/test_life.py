@@ -56,8 +56,9 @@ def of_class(world: World, name: str) -> Raw:
 
 def test_every_step_of_a_job_has_kueues_conditions_and_events(world: World) -> None:
     world.queue("team", 1)
-    world.job("job", "team", seconds=2)
+    world.job("job", "team", seconds=600)
     world.until("its pods are ready", lambda: world.reason("job", "PodsReady") == "True/Started")
+    world.complete("job")
     world.until("it is finished", lambda: holds(world.workload("job"), "Finished"))
     told = {kind: world.condition("job", kind) for kind in ("QuotaReserved", "Admitted", "PodsReady", "Finished")}
     assert told == {
@@ -407,7 +408,7 @@ def test_a_running_job_that_its_user_suspends_is_started_again(world: World) -> 
     world.until("it was started again", lambda: world.jobs()["job"]["metadata"]["generation"] >= before + 2)
     world.until("its pod runs again", lambda: world.jobs()["job"].get("status", {}).get("ready") == 1)
     assert world.running() == {"job"}
-    assert world.used("team") == ("1", "0")
+    world.until("its quota is counted", lambda: world.used("team") == ("1", "0"))
     assert not holds(world.workload("job"), "Evicted")
 
 

@@ -29,7 +29,7 @@ async def test_calls_fail_none_while_jobs_are_created(unserved: ControlPlane, ku
         process.ready()
         trust = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
         jobs = "---\n".join(JOB.format(number=number) for number in range(JOBS))
-        creating = asyncio.create_task(asyncio.to_thread(kubectl, "create", "-f", "-", stdin=jobs, timeout=300.0))
+        creating = asyncio.create_task(asyncio.to_thread(kubectl, "create", "-f", "-", stdin=jobs))
         asked, failed = await call_under_load(process.address, trust, CALLS)
         created = await creating
         async with Wire(process.address, trust) as wire:

@@ -18,8 +18,9 @@ import pytest
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import RUN_FOR, NodeGroup
-from tests.cluster.charted import CHART, RELEASE, creates, deployed, get, helm, until, values_file
+from tests.cluster.charted import CHART, RELEASE, creates, deployed, get, helm, values_file
 from tests.cluster.kueue_installed import DEPLOYMENT, NAMESPACE, Kueue
+from tests.eventually import PATIENCE, until
 
 pytestmark = pytest.mark.cluster
 
@@ -63,7 +64,7 @@ def plane() -> Iterator[ControlPlane]:
 def seiretsu(plane: ControlPlane, *words: str, code: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "migrate", *words],
-        cwd=ROOT, env=plane.environment(), capture_output=True, text=True, check=False, timeout=500,
+        cwd=ROOT, env=plane.environment(), capture_output=True, text=True, check=False, timeout=3 * PATIENCE,
     )  # fmt: skip
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -171,7 +172,7 @@ def test_from_kueue_to_seiretsu_and_back(plane: ControlPlane, tmp_path: Path) ->
             done = helm(plane, *installed, namespace=NAMESPACE)
             assert done.returncode == 0, done.stderr
             with deployed(plane, tmp_path, NAMESPACE) as served:
-                served.ready(within=240.0)
+                served.ready()
                 it_waits_for_kueue(plane, wrong)
                 it_takes_over(plane, values, wrong)
                 assert jobs(plane) == untouched

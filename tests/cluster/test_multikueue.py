@@ -28,6 +28,7 @@ from tests.cluster.test_pods import phase, pod
 from tests.cluster.world import World, condition, done, job, of_flavor, ours
 from tests.effort import SEED as CHOSEN
 from tests.effort import cases
+from tests.eventually import PATIENCE
 from tests.observing import Observer
 from tests.write_points import MANAGER_POINTS, WORKER_POINTS
 
@@ -109,7 +110,8 @@ def test_a_job_that_its_worker_evicts_runs_in_the_other_one(clusters: Fleet) -> 
     other.patch("clusterqueues", here.full("moves"), {"spec": spec})
     one.patch("clusterqueues", here.full("moves"), {"spec": {"stopPolicy": "HoldAndDrain"}})
     here.until("it runs in the second worker", lambda: clusters.where("moved") == ["worker2"])
-    assert "EvictedDueToAdmissionCheck" in here.events("Workload", here.workload("moved")["metadata"]["name"])
+    name = here.workload("moved")["metadata"]["name"]
+    here.until("it is reported", lambda: "EvictedDueToAdmissionCheck" in here.events("Workload", name))
     here.delete("jobs", "moved")
 
 
@@ -263,7 +265,9 @@ def test_the_documented_account_of_a_worker_has_the_rights_that_are_used(cluster
     worker, environment = clusters.workers[0], clusters.planes[1].environment()
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     paths = f"{clusters.planes[1].programs['kubectl'].parent}:{environment['PATH']}"
-    subprocess.run(["sh", "-euc", commands], cwd=tmp_path, env=environment | {"PATH": paths}, check=True, timeout=120)
+    subprocess.run(
+        ["sh", "-euc", commands], cwd=tmp_path, env=environment | {"PATH": paths}, check=True, timeout=PATIENCE
+    )
     assert worker.get("namespaces", "multikueue")
     rights = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["list", "watch", "create", "delete"]}
     typed, named = {"apiVersion": "rbac.authorization.k8s.io/v1"}, {"metadata": {"name": "widgets"}}
@@ -314,7 +318,7 @@ async def test_each_job_runs_once_whatever_fails(clusters: Fleet) -> None:
             for fault in SMALL:
                 await fault(Faults(clusters, proxies, chance, 1.0))
             await asyncio.to_thread(
-                here.until, "all have ended", lambda: all(done(here.jobs()[name]) for name in names), within=240.0
+                here.until, "all have ended", lambda: all(done(here.jobs()[name]) for name in names)
             )
         observed = await asyncio.to_thread(observer.end)
     assert observed.broken == []
@@ -376,8 +380,8 @@ def test_a_lost_worker_loses_its_job_and_what_it_has_when_it_is_back(clusters: F
         here.until("it runs in the second worker", lambda: "lost" in other.jobs())
     finally:
         one.plane.start_apiserver()
-    here.until("the worker is back", lambda: clusters.active("worker1")[0] == "True", within=120.0)
-    here.until("and has nothing of it", lambda: "lost" not in one.jobs() and not copies(one), within=120.0)
+    here.until("the worker is back", lambda: clusters.active("worker1")[0] == "True")
+    here.until("and has nothing of it", lambda: "lost" not in one.jobs() and not copies(one))
     assert here.workload("lost")["status"]["clusterName"] == "worker2"
     here.delete("jobs", "lost")
 

@@ -15,6 +15,7 @@ import pytest
 from api.objects import Raw
 from tests.cluster.test_stored_by_kueue import put_into_etcd
 from tests.cluster.world import World, done, ours
+from tests.eventually import PATIENCE
 
 pytestmark = pytest.mark.cluster
 
@@ -77,7 +78,7 @@ def delete_from_etcd(world: World, folder: str) -> None:
     pair = {"key": start, "range_end": start[:-1] + bytes([start[-1] + 1])}
     body = json.dumps({name: base64.b64encode(text).decode() for name, text in pair.items()}).encode()
     url = f"http://127.0.0.1:{world.plane.ports.etcd}/v3/kv/deleterange"
-    with urllib.request.urlopen(urllib.request.Request(url, body, method="POST"), timeout=10) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, body, method="POST"), timeout=PATIENCE) as answer:
         assert answer.status == 200
 
 

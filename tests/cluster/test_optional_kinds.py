@@ -12,7 +12,7 @@ from api import crds
 from api.kinds import KINDS
 from api.names import Kind
 from devcluster.controlplane import ControlPlane, Spec
-from tests.eventually import eventually
+from tests.eventually import WAIT, eventually
 from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
@@ -51,14 +51,14 @@ async def test_serve_is_ready_without_the_optional_kinds_and_uses_one_that_appea
         ]
         of_v01 = next(kind for kind in KINDS if kind.kind == Kind.QUEUE)
         plane.kubectl("create", "-f", "-", stdin=json.dumps(crds.definition(of_v01, None)), check=True)
-        plane.kubectl("wait", "--for=condition=Established", f"crd/{QUEUES}", check=True)
+        plane.kubectl(*WAIT, "--for=condition=Established", f"crd/{QUEUES}", check=True)
         queue = {
             "apiVersion": "kueue.x-k8s.io/v1alpha1",
             "kind": "Queue",
             "metadata": {"name": "old", "namespace": "default"},
             "spec": {"clusterQueue": "all"},
         }
-        await eventually(lambda: plane.kubectl("apply", "-f", "-", stdin=json.dumps(queue)).returncode == 0, within=30)
-        await eventually(lambda: plane.kubectl("get", "localqueue", "old", "-n", "default").returncode == 0, within=60)
+        await eventually(lambda: plane.kubectl("apply", "-f", "-", stdin=json.dumps(queue)).returncode == 0)
+        await eventually(lambda: plane.kubectl("get", "localqueue", "old", "-n", "default").returncode == 0)
         assert process.logged("served now")["resource"] == "queues"
         assert process.stop() == 0

@@ -16,6 +16,7 @@ from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.cluster.operators import OF_LWS, Operators
 from tests.cluster.world import World, condition, job, local_queue, ours
+from tests.eventually import WAIT
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -46,7 +47,7 @@ def plane() -> Iterator[ControlPlane]:
     with ControlPlane.start(spec=Spec(nodes=pools)) as started:
         for name in (SPACE, "elsewhere"):
             started.kubectl("create", "namespace", name, check=True)
-            started.kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, check=True)
+            started.kubectl(*WAIT, "--for=create", "serviceaccount/default", "-n", name, check=True)
         yield started
 
 
@@ -142,7 +143,8 @@ def test_a_queued_pod_waits_behind_its_gate_starts_on_its_flavor_and_succeeds(wo
     world.until("it has finished", lambda: world.condition("waits", "Finished")[:2] == ("True", "Succeeded"))
     world.until("the finalizer is removed", lambda: "finalizers" not in world.get("pods", "waits")["metadata"])
     world.until("its quota is free", lambda: reserving(world, "first") == 0)
-    assert {"CreatedWorkload", "Started", "FinishedWorkload"} <= world.events("Pod", "waits")
+    reported = {"CreatedWorkload", "Started", "FinishedWorkload"}
+    world.until("all of it is reported", lambda: reported <= world.events("Pod", "waits"))
     world.delete("pods", "waits")
 
 
@@ -544,7 +546,7 @@ def test_a_statefulset_that_is_updated_while_it_waits_starts_with_the_new_pods(w
 def sets(world: World, served: Served, tmp_path_factory: pytest.TempPathFactory) -> World:
     """LeaderWorkerSet, installed after Seiretsu."""
     Operators(world, tmp_path_factory.mktemp("operators")).lws()
-    served.wait_for(lambda: any(e["event"] == "served now" for e in served.events), "the sets are watched", 60)
+    served.wait_for(lambda: any(e["event"] == "served now" for e in served.events), "the sets are watched")
     return world
 
 
@@ -652,8 +654,8 @@ def test_a_rolling_update_of_a_leaderworkerset_replaces_running_and_waiting_grou
     for template in ("leaderTemplate", "workerTemplate"):
         templates[template]["spec"]["containers"][0]["image"] = "two"
     world.patch("leaderworkersets", "roll", {"spec": {"leaderWorkerTemplate": templates}})
-    world.until("running groups are replaced", lambda: all(does(index, "two", "Running") for index in "12"), within=120)
-    world.until("and the one that waits", lambda: does("0", "two", "gated"), within=120)
+    world.until("running groups are replaced", lambda: all(does(index, "two", "Running") for index in "12"))
+    world.until("and the one that waits", lambda: does("0", "two", "gated"))
     assert reserving(world, "rolling-groups") == 2
     world.patch("workloads", workload_of("0"), {"spec": {"active": True}})
     world.until("it runs too", lambda: does("0", "two", "Running"))

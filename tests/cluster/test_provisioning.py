@@ -81,7 +81,8 @@ def test_a_job_starts_when_its_nodes_are_provisioned(world: World) -> None:
     assert (found[CONSUMES], found[CLASS_NAME]) == (first, CLASS)
     world.until("the request is deleted when it has finished", lambda: not world.get("provisioningrequests", first))
     world.until("and the template with it", lambda: not world.get("podtemplates", template))
-    assert {"AdmissionCheckUpdated", "ProvisioningRequestCreated"} <= events(world, "early")
+    reported = {"AdmissionCheckUpdated", "ProvisioningRequestCreated"}
+    world.until("both are reported", lambda: reported <= events(world, "early"))
 
 
 def events(world: World, job: str) -> set[str]:

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from devcluster import build
-from tests.cluster.charted import free_ports, until
+from tests.cluster.charted import free_ports
 from tests.cluster.test_demo import processes_in
+from tests.eventually import PATIENCE, until
 
 ROOT = Path(__file__).parents[2]
 FINISHED = "kubectl wait --for=condition=Complete jobs --all --namespace team-a --timeout=180s"
@@ -44,7 +45,7 @@ def shell(script: str, cache: Path, programs: Path | None = None) -> str:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=3 * PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

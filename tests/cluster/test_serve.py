@@ -9,8 +9,7 @@ import ssl
 import subprocess
 import sys
 import tarfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from controller.kube import config
 from controller.kube.client import Client
 from devcluster.controlplane import ControlPlane, Spec
 from tests.app.http import Answer, Wire, get, post
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, WAIT, eventually, until
 from tests.faults import proxied, status
 from tests.serving import Served, serving
 
@@ -125,7 +124,7 @@ async def test_metrics_are_given_to_clients_that_the_api_server_authorizes(plane
         role = ("--clusterrole=reader", "--serviceaccount=default:prometheus")
         plane.kubectl("create", "clusterrolebinding", "reader", *role, check=True)
         allowed = Answer(0, {})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while allowed.status != 200:  # the API server's caches of rights, and that of denials
                 await asyncio.sleep(0.5)
                 allowed = await asked(f"Authorization: Bearer {token}")
@@ -186,7 +185,6 @@ async def test_t11_a_call_in_flight_at_sigterm_is_answered_and_the_process_ends_
     request = post(HOOK, b"{" + b" " * 1000 + b"}")
     async with Wire(served.address, trust(tmp_path)) as wire, Wire(served.address, trust(tmp_path)) as probe:
         await probe.call(get("/healthz"))
-        started = time.monotonic()
         served.process.terminate()
         served.logged("Asked to stop: answering the calls in flight")
         await wire.send(request[:-500])
@@ -198,7 +196,6 @@ async def test_t11_a_call_in_flight_at_sigterm_is_answered_and_the_process_ends_
         answer = await wire.answer()
         assert (answer.status, answer.headers["connection"]) == (400, "close")  # no review, but answered
     assert await asyncio.to_thread(served.wait) == 0
-    assert time.monotonic() - started < 30
 
 
 async def accepts(address: Address, tmp_path: Path) -> bool:
@@ -220,11 +217,11 @@ async def test_deleted_or_changed_hooks_are_restored_although_they_are_lost_agai
         ("patch", VALIDATING, "--type=json", "-p", '[{"op": "remove", "path": "/webhooks/0"}]'),
     ):
         plane.kubectl(*spoil, check=True)
-        await eventually(lambda: base64.b64decode(_bundle(plane)) == bundle, within=6)
+        await eventually(lambda: base64.b64decode(_bundle(plane)) == bundle)
     patch = '{"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}}'
     plane.kubectl("patch", CONVERTED, "--type=merge", "-p", patch, check=True)
     path = "jsonpath={.spec.conversion.webhook.clientConfig.caBundle}"
-    await eventually(lambda: plane.kubectl("get", CONVERTED, "-o", path).stdout, within=10)
+    await eventually(lambda: plane.kubectl("get", CONVERTED, "-o", path).stdout)
 
 
 def _bundle(plane: ControlPlane) -> str:
@@ -248,7 +245,7 @@ async def test_a_ca_of_the_future_neither_ends_a_start_nor_the_service(plane: Co
         process.ready()
         assert json.loads(create(plane).stdout)["spec"]["suspend"] is True
         (tmp_path / FILE).write_bytes(poison)
-        await eventually(lambda: (tmp_path / FILE).read_bytes() != poison, within=20)
+        await eventually(lambda: (tmp_path / FILE).read_bytes() != poison)
         made = create(plane)
         assert json.loads(made.stdout)["spec"]["suspend"] is True, made.stderr
         async with Wire(process.address, trust(tmp_path)) as wire:
@@ -258,7 +255,7 @@ async def test_a_ca_of_the_future_neither_ends_a_start_nor_the_service(plane: Co
 
 async def test_a_port_in_use_is_an_error_that_names_it(plane: ControlPlane, served: Served, tmp_path: Path) -> None:
     with serving(plane.kubeconfig, tmp_path, "--bind", str(served.address)) as second:
-        assert second.wait(20) == 1
+        assert second.wait() == 1
         failed = second.logged("Could not start")
     assert failed["error"].endswith(f"cannot listen on {served.address}: Address already in use")
 
@@ -266,7 +263,7 @@ async def test_a_port_in_use_is_an_error_that_names_it(plane: ControlPlane, serv
 async def test_rights_that_do_not_suffice_yet_are_named_and_waited_for(plane: ControlPlane, tmp_path: Path) -> None:
     plane.kubectl("create", "serviceaccount", "nobody", "-n", "default", check=True)
     token = plane.kubectl("create", "token", "nobody", "-n", "default", check=True).stdout.strip()
-    kubeconfig = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json", check=True).stdout)
+    kubeconfig = json.loads(plane.kubeconfig.read_text())
     kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
     (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
     with serving(tmp_path / "kubeconfig", tmp_path / "certs") as process:
@@ -299,7 +296,7 @@ async def test_a_start_that_is_refused_here_and_there_ends_ready(plane: ControlP
 def test_a_wrong_configuration_is_reported_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("webhook: {prot: 1}\nmetrics: 7\n")
     with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
-        assert process.wait(60) == 2
+        assert process.wait() == 2
         assert process.log[1:] == [
             '  webhook.prot: Forbidden: unknown field; did you mean "port"?',
             "  metrics: Invalid value: 7: must be a map of fields",
@@ -313,14 +310,14 @@ async def test_a_part_that_ends_ends_the_process_and_is_named(plane: ControlPlan
     """The lease is taken from it: the controller must not go on, and without one the process is of no use."""
     (tmp_path / "config.yaml").write_text(
         "leaderElection:\n  {leaderElect: true, resourceNamespace: default, resourceName: theft,\n"
-        "   leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}\n"
+        "   leaseDuration: 12s, renewDeadline: 9s, retryPeriod: 500ms}\n"
     )
     with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
         process.ready()
         assert process.logged("Successfully loaded config file")["path"] == str(tmp_path / "config.yaml")
-        plane.kubectl("wait", "--for=jsonpath={.spec.holderIdentity}", "lease/theft", "-n", "default", check=True)
+        plane.kubectl(*WAIT, "--for=jsonpath={.spec.holderIdentity}", "lease/theft", "-n", "default", check=True)
         plane.kubectl("patch", "lease/theft", "-n", "default", "--type=merge", "-p", STOLEN, check=True)
-        assert await asyncio.to_thread(process.wait, 20) == 1
+        assert await asyncio.to_thread(process.wait) == 1
         told = process.logged("A task of this process ended: stopping")
         assert told["task"] == "controller"
         assert "LeadershipLostError" in told["error"]
@@ -381,7 +378,7 @@ def test_uninstall_takes_back_what_install_installed(plane: ControlPlane, tmp_pa
     with serving(plane.kubeconfig, tmp_path) as process:
         process.ready()
         plane.kubectl("apply", "-f", "-", stdin=QUEUES, check=True)
-        plane.kubectl("wait", "workloads", "--all", "-n", "leaving", "--for=create", "--timeout=60s", check=True)
+        plane.kubectl(*WAIT, "workloads", "--all", "-n", "leaving", "--for=create", check=True)
         refused = uninstall()
         assert (refused.returncode, "stop seiretsu serve first" in refused.stderr) == (1, True)
         assert json.loads(create(plane).stdout)["spec"]["suspend"] is True, "nothing was removed"
@@ -399,8 +396,8 @@ def test_uninstall_takes_back_what_install_installed(plane: ControlPlane, tmp_pa
     released = uninstall("--release")
     told = f"removed the finalizer of {len(held.stdout.split())} workloads"
     assert held.stdout and told in released.stdout, released.stdout + released.stderr
-    plane.kubectl("delete", "namespace", "leaving", "--timeout=60s", check=True)
-    plane.kubectl("delete", "clusterqueue/all", "resourceflavor/default", "--timeout=60s", check=True)
+    plane.kubectl("delete", "namespace", "leaving", check=True)
+    plane.kubectl("delete", "clusterqueue/all", "resourceflavor/default", check=True)
     assert uninstall("--release").stdout == "nothing of Seiretsu was found to remove\n"
     with serving(plane.kubeconfig, tmp_path) as process:
         process.ready()  # and it can be installed again
@@ -456,7 +453,7 @@ def test_t6_a_cluster_that_starts_with_nobody_serving_works_and_recovers_unaided
     with serving(plane.kubeconfig, tmp_path, *options) as process:
         process.ready()
         plane.kubectl("apply", "-f", "-", stdin=QUEUES + "---" + MORE, check=True)
-        plane.kubectl("wait", "workloads", "--all", "-n", "leaving", "--for=create", "--timeout=60s", check=True)
+        plane.kubectl(*WAIT, "workloads", "--all", "-n", "leaving", "--for=create", check=True)
         process.stop(signal.SIGKILL)
     plane.kill_apiserver()
     plane.start_apiserver()
@@ -467,16 +464,13 @@ def test_t6_a_cluster_that_starts_with_nobody_serving_works_and_recovers_unaided
         assert done.returncode == 0, done.stderr
     kinds = ",".join(f"{kind.plural}.{kind.stored.name}.{GROUP}" for kind in KINDS)
     assert "clusterqueue.kueue.x-k8s.io/all" in plane.kubectl("get", kinds, "-A", check=True).stdout
-    plane.kubectl("delete", "namespace", "emptied", "--timeout=90s", check=True)
+    plane.kubectl("delete", "namespace", "emptied", check=True)
     plane.kubectl("delete", "namespace", "leaving", "--wait=false", check=True)
     until(lambda: Finalizer.RESOURCE_IN_USE in terminating(), "the namespace names the finalizer that it waits for")
-    began = time.monotonic()
     with serving(plane.kubeconfig, tmp_path, *options) as process:
-        process.ready()
+        process.ready()  # nobody has to remove the webhooks first
         assert json.loads(made(JOB, "--dry-run=server", "-o", "json").stdout)["spec"]["suspend"] is True
-        recovered = time.monotonic() - began
         process.stop(signal.SIGKILL)
-    assert recovered < 60, "a replica that starts needs nobody to remove the webhooks first"
     hooks = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
     names = ("seiretsu-mutating-webhook-configuration", "seiretsu-validating-webhook-configuration")
     plane.kubectl("delete", hooks, *names, "--ignore-not-found", check=True)
@@ -484,14 +478,7 @@ def test_t6_a_cluster_that_starts_with_nobody_serving_works_and_recovers_unaided
     with serving(plane.kubeconfig, tmp_path, *options) as process:
         process.ready()
         assert json.loads(create(plane).stdout)["spec"]["suspend"] is True
-        plane.kubectl("wait", "namespace", "leaving", "--for=delete", "--timeout=90s", check=True)
-
-
-def until(condition: Callable[[], object], what: str, within: float = 60.0) -> None:
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, f"not within {within:g} s: {what}"
-        time.sleep(0.1)
+        plane.kubectl(*WAIT, "namespace", "leaving", "--for=delete", check=True)
 
 
 def test_doctor_names_what_is_wrong_and_bundle_collects_it(plane: ControlPlane, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from devcluster.controlplane import ControlPlane, Spec
 from tests.api.server import BY_KIND, Server
 from tests.cluster import kueue_installed
 from tests.cluster.follower import follower
+from tests.eventually import PATIENCE
 
 pytestmark = pytest.mark.cluster
 
@@ -65,7 +66,7 @@ def put_into_etcd(plane: ControlPlane, obj: Raw, folder: str = "") -> None:
     pair = {"key": key, "value": json.dumps(obj)}
     body = json.dumps({name: base64.b64encode(text.encode()).decode() for name, text in pair.items()})
     url = f"http://127.0.0.1:{plane.ports.etcd}/v3/kv/put"
-    with urllib.request.urlopen(urllib.request.Request(url, body.encode(), method="POST"), timeout=10) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, body.encode(), method="POST"), timeout=PATIENCE) as answer:
         assert answer.status == 200
 
 

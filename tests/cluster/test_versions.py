@@ -109,9 +109,9 @@ def test_a_queue_of_v01_acts_through_a_local_queue_and_ends_with_it(plane: Contr
         status = "jsonpath={.status.pendingWorkloads}"
         return plane.kubectl("get", "queues.v1alpha1.kueue.x-k8s.io", "v01", "-o", status).stdout
 
-    asyncio.run(eventually(lambda: (mirrored(), told()) == ("tenant-a", "0"), within=30))
+    asyncio.run(eventually(lambda: (mirrored(), told()) == ("tenant-a", "0")))
     plane.kubectl("delete", "queues.v1alpha1.kueue.x-k8s.io", "v01", check=True)
-    asyncio.run(eventually(lambda: mirrored() == "", within=30))
+    asyncio.run(eventually(lambda: mirrored() == ""))
 
 
 def test_a_queue_of_v01_may_name_its_cluster_queue_later(plane: ControlPlane) -> None:
@@ -122,9 +122,9 @@ def test_a_queue_of_v01_may_name_its_cluster_queue_later(plane: ControlPlane) ->
         shown = plane.kubectl("get", "localqueue", "later", "-o", "jsonpath={.metadata.name},{.spec.clusterQueue}")
         return shown.stdout.split(",")
 
-    asyncio.run(eventually(lambda: named() == ["later", ""], within=30))
+    asyncio.run(eventually(lambda: named() == ["later", ""]))
     apply(plane, queue)
-    asyncio.run(eventually(lambda: named() == ["later", "tenant-a"], within=30))
+    asyncio.run(eventually(lambda: named() == ["later", "tenant-a"]))
     plane.kubectl("delete", "queues.v1alpha1.kueue.x-k8s.io", "later", check=True)
 
 
@@ -166,7 +166,7 @@ def test_what_is_taken_out_of_an_older_manifest_goes_by_server_side_apply_too(pl
 
     ours = ("--server-side", "--field-manager=test")
     assert apply(plane, APPLIED, *ours).returncode == 0
-    asyncio.run(eventually(told, within=30))
+    asyncio.run(eventually(told))
     plane.kubectl("annotate", "flavor", "applied", "by=another", check=True)
     less = APPLIED.replace(", max: 20", "").replace(", {name: k80, quota: {min: 5}}", "").replace(", c: d", "")
     assert apply(plane, less, *ours).returncode == 0
@@ -328,4 +328,4 @@ def test_a_lost_ca_bundle_of_the_conversion_is_put_back(plane: ControlPlane) -> 
         config = json.loads(shown.stdout)["spec"]["conversion"]["webhook"]["clientConfig"]
         return config.get("caBundle") not in (None, wrong)
 
-    asyncio.run(eventually(restored, within=60))
+    asyncio.run(eventually(restored))

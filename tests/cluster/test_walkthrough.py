@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cluster
 
 def test_walkthrough(world: World) -> None:
     world.queue("team", 2)
-    world.job("first", "team", cpu=2, seconds=4)
+    world.job("first", "team", cpu=2, seconds=600)
     world.job("second", "team", cpu=1, seconds=1)
 
     world.until("1: the Job is suspended by the webhook", lambda: "first" in world.jobs())
@@ -36,7 +36,7 @@ def test_walkthrough(world: World) -> None:
         world.until(f"8a: kubectl describe job {name} says why it waits", partial(_described, world, name))
     third = world.workload("third")["metadata"]["name"]
     world.until("8b: so do the events of its Workload", lambda: "WaitingForQuota" in world.events("Workload", third))
-    world.until("9: the Job completes", lambda: done(world.jobs()["first"]))
+    world.complete("first")
     world.until("10: its Workload is finished", lambda: holds(world.workloads()["first"], "Finished"))
     world.until("11: the next one has its quota", lambda: holds(world.workloads()["second"], "Admitted"))
     world.until("12: the next one completes", lambda: done(world.jobs()["second"]))

@@ -17,6 +17,7 @@ import pytest
 from tests.cluster.kinds import runtime
 from tests.cluster.test_kinds_life import ROOT, plane, queue, served, world  # noqa: F401
 from tests.cluster.world import EXAMPLES, World
+from tests.eventually import PATIENCE
 
 pytestmark = pytest.mark.cluster
 PACKAGES = ("kubeflow==0.5.0", "ray==2.60.0")
@@ -46,5 +47,5 @@ def test_the_entrypoint_of_the_example_with_ray_runs_with_ray(python: Path) -> N
     spec.loader.exec_module(module)
     program, *arguments = shlex.split(module.manifest()["spec"]["entrypoint"])
     assert program == "python"
-    done = subprocess.run([python, *arguments], capture_output=True, text=True, check=False, timeout=180)
+    done = subprocess.run([python, *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.stdout.splitlines()[-1] == "328350", done.stderr

@@ -40,6 +40,7 @@ from core.multikueue.profile import Provider
 from core.state.state import State
 from core.wire.merge import merged
 from tests.core.multikueue.groups import EARLIER, NOW, conditions, copy, job, there, workload
+from tests.eventually import PATIENCE
 
 KEY = key_of(workload())
 LOST_SECONDS = Settings().multikueue.policy.worker_lost_timeout
@@ -374,10 +375,10 @@ async def test_a_worker_that_never_answers_delays_no_other_and_no_webhook(monkey
     monkeypatch.setattr(other.writer, "create", at_once)
     world.workload(check=CheckState.PENDING, nominated=("w1", "w2"))
     work = [asyncio.create_task(world.multikueue.reconcile_there(each, KEY)) for each in (silent, other)]
-    await asyncio.wait_for(asyncio.gather(asked.wait(), answered.wait()), 60)
+    await asyncio.wait_for(asyncio.gather(asked.wait(), answered.wait()), PATIENCE)
     assert set(world.multikueue.surveys("mk")) == {"w1", "w2"}  # all that webhooks ask: no call that waits
     other.stores[resources.WORKLOADS].observe("ADDED", copy(Admitted="True"))
-    await asyncio.wait_for(world.multikueue.reconcile(KEY), 60)
+    await asyncio.wait_for(world.multikueue.reconcile(KEY), PATIENCE)
     assert world.api.patches[-1][1]["status"]["clusterName"] == "w2"
     assert [each.done() for each in work] == [False, True]
     work[0].cancel()

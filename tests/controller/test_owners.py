@@ -17,6 +17,7 @@ from core.model import Raw
 from core.model.owner import Level, Owner, Reference
 from core.state.state import State
 from tests.core.jobs.samples import job
+from tests.eventually import PATIENCE
 
 SET = Reference("jobset.x-k8s.io", "v1alpha2", "JobSet", "set", "set-uid")
 JOB = Reference("batch", "v1", "Job", "j", "job-uid")
@@ -56,7 +57,7 @@ async def learn(owners: Owners, owner: Reference) -> list[Owner]:
 
     owners.wake = wake
     assert owners.look("ns", owner) is None
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         running = group.create_task(owners.run())
         await known.wait()
         running.cancel()

@@ -29,7 +29,7 @@ from core.state.drain import drain
 from core.state.state import State
 from core.wire.merge import merged
 from tests.controller.test_caches import filled, made, workload
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 
 COVERED = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}
 SPEC: Raw = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [COVERED]}]}
@@ -609,7 +609,7 @@ async def test_an_edit_is_handled_although_it_becomes_due_during_a_cycle() -> No
     await found._until_woken()
     found.edited()
     now += 10
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await found._until_woken()
 
 

@@ -16,6 +16,7 @@ from devcluster import processes
 from devcluster.components import Layout
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.errors import ClusterError
+from tests.eventually import PATIENCE
 
 pytestmark = pytest.mark.cluster
 
@@ -128,7 +129,7 @@ def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "seiretsu" / "clusters" / "brief"
     records = _first_records(directory, starting)
     starting.send_signal(signal.SIGINT)
-    assert starting.wait(timeout=30) == 130
+    assert starting.wait(timeout=PATIENCE) == 130
     assert _gone(records)
     assert not directory.exists()
 

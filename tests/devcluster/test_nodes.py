@@ -11,6 +11,7 @@ import pytest
 
 from devcluster.nodes import EXIT_CODE, RUN_FOR, NodeGroup, nodes
 from tests.conftest import Kubectl
+from tests.eventually import WAIT
 
 
 def _job(annotations: dict[str, str], cpu: str = "1", pods: int = 1, **spec: Any) -> str:
@@ -47,7 +48,7 @@ def test_nodes_of_a_group_are_named_and_sized_alike() -> None:
 @pytest.mark.cluster
 def test_a_jobs_pods_run_for_the_annotated_time_and_complete(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=_job({RUN_FOR: "4s"}, pods=3), check=True)
-    kubectl("wait", "--for=condition=Complete", "job/job", "--timeout=60s", check=True)
+    kubectl(*WAIT, "--for=condition=Complete", "job/job", check=True)
     pods = _pods(kubectl)
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 3
     assert all(3 <= _ran_for(pod) <= 10 for pod in pods)
@@ -56,7 +57,7 @@ def test_a_jobs_pods_run_for_the_annotated_time_and_complete(kubectl: Kubectl) -
 @pytest.mark.cluster
 def test_a_jobs_pods_run_about_two_seconds_by_default(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=_job({}), check=True)
-    kubectl("wait", "--for=condition=Complete", "job/job", "--timeout=60s", check=True)
+    kubectl(*WAIT, "--for=condition=Complete", "job/job", check=True)
     (pod,) = _pods(kubectl)
     assert 1 <= _ran_for(pod) <= 8
 
@@ -64,7 +65,7 @@ def test_a_jobs_pods_run_about_two_seconds_by_default(kubectl: Kubectl) -> None:
 @pytest.mark.cluster
 def test_a_pod_fails_with_the_exit_code_it_is_given(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=_job({RUN_FOR: "100ms", EXIT_CODE: "42"}), check=True)
-    kubectl("wait", "--for=condition=Failed", "job/job", "--timeout=60s", check=True)
+    kubectl(*WAIT, "--for=condition=Failed", "job/job", check=True)
     (pod,) = _pods(kubectl)
     assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 42
 
@@ -72,9 +73,9 @@ def test_a_pod_fails_with_the_exit_code_it_is_given(kubectl: Kubectl) -> None:
 @pytest.mark.cluster
 def test_a_pod_that_fits_no_node_stays_pending(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=_job({}, cpu="17"), check=True)
-    kubectl("wait", "--for=jsonpath={.status.active}=1", "job/job", "--timeout=60s", check=True)
+    kubectl(*WAIT, "--for=jsonpath={.status.active}=1", "job/job", check=True)
     kubectl(
-        "wait", "--for=condition=PodScheduled=False", "pod", "-l", "job-name=job", "--timeout=60s", check=True
+        *WAIT, "--for=condition=PodScheduled=False", "pod", "-l", "job-name=job", check=True
     )  # fmt: skip
     (pod,) = _pods(kubectl)
     assert pod["status"]["phase"] == "Pending"
@@ -84,16 +85,16 @@ def test_a_pod_that_fits_no_node_stays_pending(kubectl: Kubectl) -> None:
 @pytest.mark.cluster
 def test_suspending_a_job_removes_its_pods(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=_job({RUN_FOR: "10m"}), check=True)
-    kubectl("wait", "--for=jsonpath={.status.ready}=1", "job/job", "--timeout=60s", check=True)
+    kubectl(*WAIT, "--for=jsonpath={.status.ready}=1", "job/job", check=True)
     kubectl("patch", "job", "job", "-p", '{"spec": {"suspend": true}}', check=True)
-    kubectl("wait", "--for=delete", "pod", "-l", "job-name=job", "--timeout=60s", check=True)
+    kubectl(*WAIT, "--for=delete", "pod", "-l", "job-name=job", check=True)
     assert _pods(kubectl) == []
 
 
 @pytest.mark.cluster
 def test_a_pod_of_no_job_runs_on(kubectl: Kubectl) -> None:
     kubectl("run", "alone", "--image=none", check=True)
-    kubectl("wait", "--for=condition=Ready", "pod/alone", "--timeout=60s", check=True)
+    kubectl(*WAIT, "--for=condition=Ready", "pod/alone", check=True)
     (pod,) = _pods(kubectl)
     assert pod["status"]["phase"] == "Running"
 
@@ -104,7 +105,7 @@ def test_a_pod_with_init_containers_and_sidecars_runs_and_has_an_address(kubectl
     spec = {"initContainers": [first, beside], "containers": [{"name": "main", "image": "none"}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "prepared"}, "spec": spec}
     kubectl("create", "-f", "-", stdin=json.dumps(pod), check=True)
-    kubectl("wait", "--for=condition=Ready", "pod/prepared", "--timeout=60s", check=True)
+    kubectl(*WAIT, "--for=condition=Ready", "pod/prepared", check=True)
     (found,) = _pods(kubectl)
     states = {each["name"]: [*each["state"]] for each in found["status"]["initContainerStatuses"]}
     assert states == {"first": ["terminated"], "beside": ["running"]}

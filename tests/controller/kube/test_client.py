@@ -20,6 +20,7 @@ from controller.kube.errors import (
     Unintelligible,
     Unreachable,
 )
+from tests.eventually import PATIENCE
 from tests.faults import Answer, BlackHole, Delay, FaultProxy, Reset, Truncate, html, status, throttled
 from tests.standin import StandIn
 
@@ -287,7 +288,7 @@ async def test_a_watch_skips_what_is_too_long_and_drops_half_a_line(client: Clie
 async def test_a_watch_that_falls_silent_is_unreachable(client: Client, proxy: FaultProxy, server: StandIn) -> None:
     server.put(f"{PATH}/a", {})
     with pytest.raises(Unreachable):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             _ = [line async for line in client.watch(THINGS, params={}, silence_seconds=0.05)]
 
 

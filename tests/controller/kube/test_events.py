@@ -9,7 +9,7 @@ from controller.kube.client import Client
 from controller.kube.events import GIVE_WAY_SECONDS, SAME_SECONDS, EventType, ObjectReference, Recorder
 from controller.kube.precedence import Precedence
 from controller.kube.throttle import Throttle
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.faults import FaultProxy, Reset, status
 from tests.standin import StandIn
 
@@ -45,7 +45,7 @@ class Place:
     async def flush(self) -> None:
         """Send everything filed."""
         self.recorder.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await self.recorder.run()
         self.recorder._closed = False
 
@@ -167,7 +167,7 @@ async def test_a_server_that_is_away_gets_the_events_later(place: Place) -> None
     place.proxy.inject(Reset(), status(429, "TooManyRequests"))
     place.record(JOB, "Normal", "Pending", "m")
     running = asyncio.create_task(place.recorder.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not place.recorder.sent:  # noqa: ASYNC110 - real sockets, nobody tells
             await asyncio.sleep(0.001)
     place.recorder.close()
@@ -188,7 +188,7 @@ async def test_a_create_whose_answer_was_lost_is_not_lost(place: Place) -> None:
     place.proxy.inject(Reset(1, reaches=True))
     place.record(JOB, "Normal", "Pending", "m")
     running = asyncio.create_task(place.recorder.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not place.recorder.sent:  # noqa: ASYNC110 - real sockets, nobody tells
             await asyncio.sleep(0.001)
     place.recorder.close()
@@ -210,7 +210,7 @@ async def test_events_wait_while_the_client_has_no_calls_to_spare(place: Place) 
     place.recorder._sleep = sleep
     place.record(JOB, "Normal", "Pending", "m")
     running = asyncio.create_task(place.recorder.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not place.recorder.sent:  # noqa: ASYNC110 - real sockets, nobody tells
             await asyncio.sleep(0.001)
     place.recorder.close()

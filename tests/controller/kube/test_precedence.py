@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from controller.kube.precedence import AT_ONCE, DELAYS, FEWEST, MANY_CALLS, QUIET_SECONDS, RATE_SECONDS, Precedence
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 
 
 @dataclass
@@ -198,7 +198,7 @@ async def test_a_turn_inside_a_turn_is_the_same_one(precedence: Precedence, writ
     precedence.called()
     await writers.come(AT_ONCE - 1)
     async with precedence.turn():
-        async with asyncio.timeout(10), precedence.turn():
+        async with asyncio.timeout(PATIENCE), precedence.turn():
             pass
         await writers.come(1)
         assert writers.begun == AT_ONCE - 1, "the outer one still counts"

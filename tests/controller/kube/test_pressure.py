@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from controller.kube.pressure import BUSY_SECONDS, CROWDED_SECONDS, LONGEST_SECONDS, URGENT_SECONDS, Budget, Pressure
+from tests.eventually import PATIENCE
 
 
 class Clock:
@@ -113,7 +114,7 @@ async def _turns(budget: Budget, clock: Clock, lanes: dict[str, int], soon: str 
         async with budget.turn(lane, soon=lane == soon):
             taken.append((lane, clock()))
 
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         for lane, count in lanes.items():
             for _ in range(count):
                 group.create_task(one(lane))

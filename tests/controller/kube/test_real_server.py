@@ -32,7 +32,7 @@ from controller.kube.events import ObjectReference, Recorder
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from devcluster.controlplane import ControlPlane, Spec
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.faults import Answer, BlackHole, Fault, FaultProxy, Reset, html, proxied, throttled
 
 pytestmark = pytest.mark.cluster
@@ -170,7 +170,7 @@ async def followed(connection: Connection, namespace: str) -> AsyncIterator[Foll
         client = await stack.enter_async_context(Client(proxy.connection))
         followed = Followed(proxy, client, namespace)
         running = asyncio.create_task(followed.reflector.run())
-        await asyncio.wait_for(followed.reflector.synced.wait(), 20)
+        await asyncio.wait_for(followed.reflector.synced.wait(), PATIENCE)
         yield followed
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -200,7 +200,7 @@ class Etcd:
             name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
             for name, value in body.items()
         }
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         try:
             connection.request("POST", f"/v3/kv/{what}", json.dumps(encoded))
             answer = connection.getresponse()
@@ -216,12 +216,11 @@ def etcd(plane: ControlPlane) -> Etcd:
     return Etcd(plane)
 
 
-async def same(etcd: Etcd, store: Store[Raw], namespace: str, within: float = 60.0) -> None:
+async def same(etcd: Etcd, store: Store[Raw], namespace: str) -> None:
     """Wait until the store holds what etcd holds, versions included."""
     expected = await asyncio.to_thread(etcd.maps, namespace)
     await eventually(
         lambda: {(raw["metadata"]["name"], raw["metadata"]["resourceVersion"]) for raw in store} == expected,
-        within=within,
     )
 
 
@@ -303,18 +302,18 @@ async def test_t14_a_compaction_while_the_watch_is_cut_costs_one_list(
 async def test_a_frozen_api_server_ends_the_leadership_and_no_write_leaves_after_the_fence(
     plane: ControlPlane, connection: Connection, client: Client, namespace: str
 ) -> None:
-    quick = Durations(lease=4.0, renew=2.5, retry=0.3)
+    quick = Durations(lease=8.0, renew=2.5, retry=0.3)
     async with Elector(connection, namespace=namespace, name="lead", durations=quick) as first:
-        await asyncio.wait_for(first.elected.wait(), 20)
+        await asyncio.wait_for(first.elected.wait(), PATIENCE)
         async with Elector(connection, namespace=namespace, name="lead", durations=quick) as second:
             await asyncio.to_thread(plane.pause_apiserver)
             try:
                 began = time.monotonic()
-                await asyncio.wait_for(first.lost.wait(), 20)
-                assert time.monotonic() - began < 4.0 and not first.may_write()
+                await asyncio.wait_for(first.lost.wait(), PATIENCE)
+                assert time.monotonic() - began < quick.lease and not first.may_write()
             finally:
                 await asyncio.to_thread(plane.resume_apiserver)
-            await asyncio.wait_for(second.elected.wait(), 20)
+            await asyncio.wait_for(second.elected.wait(), PATIENCE)
             assert second.may_write() and not first.may_write()
         lease = await client.get(LEASES, "lead", namespace)
         assert lease["spec"]["holderIdentity"] == "" and lease["spec"]["leaseTransitions"] == 1
@@ -326,7 +325,7 @@ async def test_events_show_in_kubectl_describe(plane: ControlPlane, client: Clie
     sending = asyncio.create_task(recorder.run())
     for free in (4, 3, 2):
         recorder.record(about, "Warning", "Waits", f"asked for 5 cpu, {free} free in default", component="seiretsu")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while len(recorder):  # noqa: ASYNC110 - a real server, nobody tells
                 await asyncio.sleep(0.01)
     recorder.record(about, "Normal", "Created", "Created Workload: kube/a", component="seiretsu")

@@ -16,7 +16,7 @@ from controller.kube.config import Connection
 from controller.kube.reflector import ABSENT_SECONDS, READ_AT_ONCE, Reflector
 from controller.kube.store import Store, verbatim
 from tests.effort import cases
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.faults import Answer, BlackHole, FaultProxy, Request, Reset, Truncate, html, status, throttled
 from tests.standin import StandIn
 
@@ -65,7 +65,7 @@ class World:
 
     async def start(self) -> None:
         self.running = asyncio.create_task(self.reflector.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await self.reflector.synced.wait()
         await eventually(lambda: self.server.open_watches)
 
@@ -149,7 +149,7 @@ async def test_an_optional_resource_that_is_not_served_is_empty_logged_once_and_
     world.reflector = world.following(optional=True)
     with capture_logs() as logged:
         world.running = asyncio.create_task(world.reflector.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await world.reflector.synced.wait()
         assert (len(world.store), world.store.synced) == (0, True)
         await world.caught_up()

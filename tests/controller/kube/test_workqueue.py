@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from controller.kube.workqueue import MOST_IN_A_ROW, WorkQueue
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 
 
 class Clock:
@@ -72,7 +72,7 @@ async def test_a_key_that_is_to_go_first_does_so_also_if_a_worker_has_it_now(que
 
     for key in "ab":
         queue.add(key)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await queue.run(1, look)
     assert looked == ["a", "a", "b"]
 
@@ -94,7 +94,7 @@ async def test_workers_that_are_kept_for_keys_that_go_first_take_no_others(queue
     queue._check()
     queue.close()
     go_on.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await running
     assert hands == {"a", "b", "c", "d"}
 
@@ -124,7 +124,7 @@ async def test_a_key_that_goes_first_does_so_also_after_a_failure_or_a_delay(
     for key in "abcdefg":
         queue.add(key)
     queue.add("urgent", first=True)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await queue.run(1, look)
     assert looked.count("urgent") == 2
     assert looked[-1] == "g"
@@ -142,7 +142,7 @@ async def test_keys_that_go_first_do_not_hold_up_the_others_for_ever(queue: Work
 
     queue.add("plain")
     queue.add("urgent", first=True)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await queue.run(1, look)
     assert looked[: MOST_IN_A_ROW + 1] == ["urgent"] * MOST_IN_A_ROW + ["plain"]
 
@@ -157,7 +157,7 @@ async def test_a_closed_queue_ends_also_if_a_kept_worker_may_not_take_what_is_le
     for key in "abc":
         queue.add(key)
     queue.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await queue.run(2, look, kept=1)
     assert looked == ["a", "b", "c"]
 
@@ -179,7 +179,7 @@ async def test_a_key_in_hand_is_never_in_a_second_hand_and_comes_again_afterward
 
     for key in "abc":
         queue.add(key)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await queue.run(8, look)
     assert looked == {"a": 3, "b": 3, "c": 3}
     assert queue.in_hand == 0
@@ -209,7 +209,7 @@ async def test_the_timer_releases_on_a_real_clock() -> None:
         queue.close()
 
     queue.add_after("a", 0.001)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await queue.run(2, look)
     assert looked == ["a"]
 
@@ -241,7 +241,7 @@ async def test_a_failing_key_is_retried_and_the_others_go_on() -> None:
 
     queue.add("bad")
     queue.add("good")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await queue.run(1, look)
     assert looked == ["bad", "good", "bad", "bad"]
     assert queue.failures("bad") == 0
@@ -264,7 +264,7 @@ async def test_a_key_may_be_queued_again_for_later(queue: WorkQueue[str], clock:
         queue.release_due()
 
     queue.add("a")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await queue.run(1, look)
     assert looked == ["a", "a"]
 
