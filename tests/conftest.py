@@ -10,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from tests.effort import LONG, cases
+from tests.eventually import until
 
 if TYPE_CHECKING:
     from devcluster.controlplane import ControlPlane
@@ -37,12 +37,23 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 collect_ignore = [] if LONG else ["cluster/test_cert_manager.py"]
 """Only in `make test-long`: the program that it needs takes minutes to build."""
 
+SECOND_TRY = "SEIRETSU_SECOND_TRY" in os.environ
+FAILED = pytest.StashKey[frozenset[str]]()
+"""What failed at the first try: tests, and files that could not be imported."""
 LONGEST = ("kinds_life", "life", "crash", "pods", "documented_manifests", "scenarios", "life_of_queues", "demo")
 """The modules in tests/cluster that take longest. The last modules should be short: few others run beside them."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the longest modules first, then the others on a control plane: workers that share the files end together."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the longest modules first, then the others on a control plane: workers that share the files end together.
+
+    At the second try of `.ci/run` only what failed is run: a test marked ``of_its_file`` with all tests of its file.
+    """
+    if SECOND_TRY and config.cache is not None:
+        failed = config.stash[FAILED] = frozenset(config.cache.get("cache/lastfailed", {}))
+        again = [item for item in items if {item.nodeid, item.nodeid.partition("::")[0]} & failed]
+        whole = {item.path for item in again if item.get_closest_marker("of_its_file")}
+        items[:] = [item for item in items if item in again or item.path in whole]
     order = {f"tests.cluster.test_{name}": place for place, name in enumerate(LONGEST)}
 
     def place(item: pytest.Item) -> int:
@@ -55,14 +66,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Prints each test that failed at first and passes at the second try of `.ci/run`: no flaky test is hidden."""
-    if "SEIRETSU_SECOND_TRY" in os.environ:
+    if SECOND_TRY:
         for report in terminalreporter.getreports("passed"):
-            if report.when == "call":
+            if report.when == "call" and report.nodeid in terminalreporter.config.stash[FAILED]:
                 terminalreporter.write_line(f"FLAKY {report.nodeid} failed at first and passed at the second try")
 
 
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
-"""`kubectl(*arguments, stdin=None, check=False, timeout=60.0)`, in the test's own namespace."""
+"""`kubectl(*arguments, stdin=None, check=False, timeout=300.0)`, in the test's own namespace."""
 
 
 @pytest.fixture
@@ -104,10 +115,8 @@ def namespace(cluster: ControlPlane, request: pytest.FixtureRequest) -> Iterator
     status, answer = cluster.administrator.request("POST", "/api/v1/namespaces", made)
     assert status == 201, answer
     name = str(json.loads(answer)["metadata"]["name"])
-    path, end = f"/api/v1/namespaces/{name}", time.monotonic() + 60
-    while cluster.administrator.get(f"{path}/serviceaccounts/default") is None:
-        assert time.monotonic() < end, "the namespace has no service account"
-        time.sleep(0.02)
+    path = f"/api/v1/namespaces/{name}"
+    until(lambda: cluster.administrator.get(f"{path}/serviceaccounts/default"), "the namespace has a service account")
     yield name
     cluster.administrator.request("DELETE", path)
 

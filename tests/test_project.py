@@ -19,17 +19,37 @@ def test_no_file_refers_to_a_folder_beside_the_project() -> None:
     assert found.returncode == 1  # searched, and nothing found
 
 
-def test_what_passes_only_at_the_second_try_is_printed_as_flaky(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_terminal_summary\n")
-    (tmp_path / "test_both.py").write_text("def test_steady(): pass\ndef test_broken(): assert False\n")
-    told = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)],
-        cwd=ROOT,
-        env=os.environ | {"SEIRETSU_SECOND_TRY": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
+AT_FIRST = """
+import pathlib, pytest
+first = not pathlib.Path(__file__).with_suffix(".ran").exists()
+def test_steady(): pass
+def test_broken(): assert {broken}
+def test_flaky(): assert not first
+{marked}def test_last(): pathlib.Path(__file__).with_suffix(".ran").touch(); assert not first
+"""
+
+
+def test_the_second_try_repeats_what_failed_and_prints_as_flaky_what_passes_then(tmp_path: Path) -> None:
+    hooks = "pytest_collection_modifyitems, pytest_terminal_summary"
+    (tmp_path / "conftest.py").write_text(f"from tests.conftest import {hooks}\n")
+    (tmp_path / "test_alone.py").write_text(AT_FIRST.format(broken=False, marked=""))
+    (tmp_path / "test_whole.py").write_text(AT_FIRST.format(broken=True, marked="@pytest.mark.of_its_file\n"))
+
+    def tried(**environment: str) -> list[str]:
+        program = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "--rootdir", str(tmp_path), str(tmp_path)]
+        known = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+        done = subprocess.run(program, cwd=ROOT, env=known, capture_output=True, text=True, check=False)
+        return done.stdout.splitlines()
+
+    assert tried()[-1].startswith("5 failed, 3 passed")
+    *told, summary = tried(SEIRETSU_SECOND_TRY="1")
+    assert summary.startswith("1 failed, 6 passed"), "of the first file without the test that passed"
+    flaky = (
+        "test_alone.py::test_flaky",
+        "test_alone.py::test_last",
+        "test_whole.py::test_flaky",
+        "test_whole.py::test_last",
     )
-    flaky = [line for line in told.stdout.splitlines() if line.startswith("FLAKY")]
-    assert flaky == ["FLAKY test_both.py::test_steady failed at first and passed at the second try"]
-    assert told.stdout.rstrip().splitlines()[-1].startswith("1 failed, 1 passed")
+    assert [line for line in told if line.startswith("FLAKY")] == [
+        f"FLAKY {name} failed at first and passed at the second try" for name in flaky
+    ]

@@ -33,6 +33,7 @@ from tests.cluster.kinds import CASES, CLASS, LONG, Case, every_operator, life_o
 from tests.cluster.operators import alone, define
 from tests.cluster.provisioning import Autoscaler, asks, check, config, owner, requests, uid
 from tests.cluster.world import World, holds, job, local_queue, ours
+from tests.eventually import WAIT
 from tests.observing import observing
 from tests.serving import Served
 
@@ -75,7 +76,7 @@ def plane(audit: Audit) -> Iterator[ControlPlane]:
     with alone(), ControlPlane.start(spec=Spec(nodes=pools, apiserver=audit.options())) as started:
         for name in (SPACE, LEASES):
             started.kubectl("create", "namespace", name, check=True)
-        started.kubectl("wait", "--for=create", "serviceaccount/default", "-n", SPACE, check=True)
+        started.kubectl(*WAIT, "--for=create", "serviceaccount/default", "-n", SPACE, check=True)
         yield started
 
 
@@ -102,7 +103,7 @@ def world(plane: ControlPlane, served: Served, tmp_path_factory: pytest.TempPath
         made.create({**metadata, "value": value})
     with every_operator(made, tmp_path_factory.mktemp("operators")):
         names = {case.kind.plural for case in CASES if case.kind.optional} | {"leaderworkersets"}
-        made.until("all kinds are watched", lambda: names <= watched(served), within=120)
+        made.until("all kinds are watched", lambda: names <= watched(served))
         yield made
 
 
@@ -325,6 +326,7 @@ REASONED = {
 """Rights that need not be used in these tests, and what they are for."""
 
 
+@pytest.mark.of_its_file
 def test_all_rights_of_the_chart_are_used_and_no_other_is_missing(world: World, audit: Audit) -> None:
     """For all tests of this file; one alone does not use them all."""
     assert audit.denied() == []
