@@ -89,7 +89,9 @@ def decide(group: Group) -> Action:
 def unsupported(g: Group) -> Action | None:
     """A job that cannot run in another cluster, or that the controller of this cluster runs, is rejected."""
     assert g.local is not None and g.check is not None
-    if g.check.state == CheckState.REJECTED or g.local.deleting or g.local.holds(Condition.FINISHED):
+    if g.local.deleting or g.local.holds(Condition.FINISHED):
+        return None
+    if g.check.state == CheckState.REJECTED:
         return Wait()
     if g.kind is None:
         named = f' for owner kind "{g.owner}"' if g.owner else ""
@@ -105,8 +107,13 @@ def unsupported(g: Group) -> Action | None:
 
 
 def over(g: Group) -> Action | None:
-    """A Workload that has finished or holds no quota needs nothing here."""
-    return Wait() if g.over else None
+    """A Workload that has finished or holds no quota needs nothing here. One that is being deleted stays until the pods
+    of its job have ended.
+    """
+    if not g.over:
+        return None
+    assert g.local is not None
+    return _leaving(g) if g.local.deleting and not g.local.holds(Condition.FINISHED) else Wait()
 
 
 def finished_there(g: Group) -> Action | None:
@@ -149,11 +156,16 @@ def evicted_there(g: Group) -> Action | None:
 
 def evicted_here(g: Group) -> Action | None:
     """The Workload was evicted here: the job's status shows when its pods in the worker have ended, or else its quota
-    is released here when that worker has nothing of it. A lost worker is waited for only if it may have the job.
+    is released here when that worker has nothing of it.
     """
     assert g.local is not None
-    if not g.local.holds(Condition.EVICTED):
-        return None
+    return _leaving(g) if g.local.holds(Condition.EVICTED) else None
+
+
+def _leaving(g: Group) -> Action:
+    """Shows in the job's status whether it has pods in a worker. A lost worker is waited for only if it may have the
+    job.
+    """
     running = next((each for each in g.workers if each.own_jobs or _may_have_pods(g, each)), None)
     if running is not None:
         return _status_of(g, running) or Wait()

@@ -227,6 +227,24 @@ def test_a_running_job_that_is_changed_here_runs_in_a_worker_as_it_is_now(cluste
     here.delete("jobs", "changed")
 
 
+def _uid(world: World, job: str) -> str:
+    """The uid of the Workload of a Job, '' as long as it has none."""
+    return str(world.workload(job).get("metadata", {}).get("uid", ""))
+
+
+def test_a_job_whose_workload_is_deleted_here_runs_again_with_another_one(clusters: Fleet) -> None:
+    here = clusters.manager
+    clusters.queue("renewed")
+    here.create(managed("renewed", "renewed", seconds=600.0))
+    here.until("it runs", lambda: here.jobs()["renewed"].get("status", {}).get("active") == 1)
+    before = here.workload("renewed")["metadata"]
+    here.delete("workloads", before["name"])
+    here.until("it has another Workload", lambda: _uid(here, "renewed") not in ("", before["uid"]))
+    here.until("it runs again", lambda: here.jobs()["renewed"].get("status", {}).get("active") == 1)
+    assert len(clusters.where("renewed")) == 1
+    here.delete("jobs", "renewed")
+
+
 def test_a_job_that_no_worker_could_ever_take_is_reported_when_it_is_created(clusters: Fleet) -> None:
     """kubectl, the check, its event and ``explain`` have the same sentence."""
     here = clusters.manager

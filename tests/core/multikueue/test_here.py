@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from api.names import CheckState
 from api.objects import Raw
@@ -52,6 +53,13 @@ def summary(group: Group) -> tuple[str, ...]:
     if action.why == "nominate":
         return ("nominate", *action.after.nominated)
     return (action.why, check.state, check.message, action.after.cluster_name)
+
+
+def being_deleted(worker: Worker) -> Group:
+    """A Workload that is deleted while its job runs in this worker; the job is suspended already."""
+    found = group(worker, check=READY, cluster="w1", of_job=job(status={"active": 1}))
+    assert found.local is not None
+    return replace(found, local=structs.replace(found.local, deleting=True))
 
 
 LOST = Worker("w1", connected=False, lost_since=NOW - 60)
@@ -288,6 +296,14 @@ CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
     ),
     "an evicted job whose worker is gone has no pods": (
         group(replace(LOST, lost_since=NOW - 900), nominated=(), Evicted="True", of_job=job(status={"active": 1})),
+        ("copy", str({"active": None})),
+    ),
+    "a Workload that is deleted waits for the job in its worker": (
+        being_deleted(on("w1", jobs=(there(status={"active": 1}),), Admitted="True")),
+        ("wait", ""),
+    ),
+    "the job of a deleted Workload has no pods when no worker has it": (
+        being_deleted(Worker("w1")),
         ("copy", str({"active": None})),
     ),
     "an evicted job waits for the pods of its worker as long as the copy is being deleted there": (
