@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -148,14 +149,18 @@ def _compile(go: Path, module: Module, scratch: Path, report: Report) -> None:
 
 
 def _keep(go: Path, manifest: Manifest, module: Module, scratch: Path, environ: dict[str, str]) -> None:
-    """Copy a file of a Go module to the programs that are built from it."""
+    """Copy a file of a Go module to the programs that are built from it. No program need import that module, so it may
+    not be on this machine yet.
+    """
     said = subprocess.run(
-        [go, "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", manifest.source],
+        [go, "mod", "download", "-json", manifest.source],
         cwd=module.directory, env=environ, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    found = Path(said.stdout.strip()) / manifest.path
-    if said.returncode or not found.is_file():
-        raise ClusterError(f"{manifest.source} has no file {manifest.path}: {_tail(said.stderr)}")
+    if said.returncode:
+        raise ClusterError(f"{manifest.source} could not be downloaded: {_tail(said.stderr or said.stdout)}")
+    found = Path(json.loads(said.stdout)["Dir"]) / manifest.path
+    if not found.is_file():
+        raise ClusterError(f"{manifest.source} has no file {manifest.path}")
     shutil.copyfile(found, scratch / manifest.name)
 
 

@@ -18,13 +18,15 @@ from devcluster import build, tools
 from devcluster.errors import ClusterError
 
 _GO = """#!{python}
-import pathlib, sys, time
+import json, pathlib, sys, time
 here = pathlib.Path(__file__).parent
 words = sys.argv[1:]
 if words == ["version"]:
     print("go version go{version} linux/amd64")
-elif words[:2] == ["list", "-mod=readonly"] and "-m" in words:
-    print(here)
+elif words[:3] == ["mod", "download", "-json"]:
+    if (here / "away").exists():
+        sys.exit("no such host")
+    print(json.dumps({{"Path": words[3], "Dir": str(here)}}))
 elif words[0] == "list":
     print("fmt")
 elif words[0] == "build":
@@ -86,6 +88,13 @@ def test_a_manifest_that_the_module_does_not_have_is_an_error_and_leaves_nothing
     with pytest.raises(ClusterError, match=r"example\.com/thing has no file config/x\.yaml"):
         build.build(module, report=_ignore)
     assert not tools.module_directory(module).exists()
+
+
+def test_a_manifest_whose_module_cannot_be_downloaded_is_an_error_that_says_why(go: Path) -> None:
+    module = replace(MODULE, manifests=(tools.Manifest("x.yaml", "example.com/thing", "x.yaml"),))
+    (go / "away").touch()
+    with pytest.raises(ClusterError, match=r"example\.com/thing could not be downloaded: no such host"):
+        build.build(module, report=_ignore)
 
 
 def test_the_second_build_finds_the_first(go: Path) -> None:
