@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
-from api.objects import Key, Raw
+from api.objects import Key, Raw, key_of
 from controller import resources
 from controller.caches import Caches, Reading
 from controller.kube.errors import ApiError, Forbidden, Unreachable
@@ -16,6 +18,7 @@ from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.workload import variant_name
+from core.model import Workload
 from core.model.policy import SchedulingPolicy
 from core.state.state import State
 from core.variants.rules import manifest
@@ -51,10 +54,17 @@ class Process:
         self.caches.start()
         self.variants.connect()
 
+    @property
+    def parent(self) -> Workload:
+        return self.caches.decoded[KEY]
+
     def look(self) -> None:
         """What the watches report."""
         for (resource, _), raw in list(self.api.objects.items()):
             self.caches.stores[resource].observe("MODIFIED", raw)
+        for raw in list(self.caches.workloads):
+            if (resources.WORKLOADS, key_of(raw)) not in self.api.objects:
+                self.caches.workloads.observe("DELETED", raw)
 
     async def step(self) -> None:
         try:
@@ -74,42 +84,36 @@ def set_up() -> Api:
     return api
 
 
-async def play(api: Api, *, restarts: bool, lost: bool | None) -> list[str]:
-    """Makes all writes until the parent runs with its variant for ``spot``, and none waits but for ``best``. Each write
-    is the last of its process if ``restarts``; each is first lost, before it reached the API server or after, if
-    ``lost`` is False or True.
+async def settled(process: Process, *, restarts: bool, lost: bool | None) -> Process:
+    """Makes all writes that are due; returns the last process. Each write is the last of its process if ``restarts``,
+    and is first lost, before it reached the API server or after, if ``lost`` is False or True.
     """
-    process = Process(api)
-
-    async def settle() -> None:
-        nonlocal process
-        for _ in range(20):
-            before = len(api.writes)
-            if lost is not None:
-                api.fails = Unreachable(0, "Reset", "the connection was lost"), lost
-                await process.step()
-                api.fails = None
-            if restarts:
-                process = Process(api)
+    api = process.api
+    for _ in range(20):
+        before = len(api.writes)
+        if lost is not None:
+            api.fails = Unreachable(0, "Reset", "the connection was lost"), lost
             await process.step()
-            process.look()
-            if len(api.writes) == before:
-                return
-        raise AssertionError(f"no end: {api.writes}")
+            api.fails = None
+        if restarts:
+            process = Process(api)
+        await process.step()
+        process.look()
+        if len(api.writes) == before:
+            return process
+    raise AssertionError(f"no end: {api.writes}")
 
-    await settle()
-    (spot,) = (each for each in process.caches.decoded.values() if each.allowed_flavors == ("spot",))
-    given = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": "spot"}}]}
-    reserved = admission(given, {})
-    assert reserved is not None
-    patch = status_patch(spot, transitions.reserved(spot, reserved, NOW))
-    assert patch is not None
-    patch.pop("metadata")
-    api.enter(resources.WORKLOADS, merged(api.objects[resources.WORKLOADS, spot.key], patch))
+
+async def play(api: Api, *, restarts: bool, lost: bool | None) -> list[str]:
+    """Makes all writes until the parent runs with its variant for ``spot``, and none waits but for ``best``."""
+    process = Process(api)
+    process = await settled(process, restarts=restarts, lost=lost)
+    reserve(process, "spot")
     process.look()
-    await settle()
+    process = await settled(process, restarts=restarts, lost=lost)
     found = process.caches.get(KEY)
-    assert found is not None and found.admission == reserved and found.holds("Admitted")
+    assert found is not None and found.holds("Admitted") and found.admission is not None
+    assert found.admission.pod_sets[0].flavors == {"cpu": "spot"}
     return api.writes
 
 
@@ -183,3 +187,76 @@ def test_a_variant_that_cannot_be_created_is_reported_once_on_its_parent(taken: 
     why = "it exists" if taken else "no more Workloads"
     text = f'Variant Workload "ns/{NAME}" could not be created: {why}'
     assert process.told.events == [("FailedCreate", text)]
+
+
+def reserve(process: Process, flavor: str) -> None:
+    """The scheduler's part: quota is reserved for the variant of a flavor."""
+    (variant,) = (each for each in process.caches.decoded.values() if each.allowed_flavors == (flavor,))
+    given = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1, "flavors": {"cpu": flavor}}]}
+    found = admission(given, {})
+    assert found is not None
+    written(process, variant, transitions.reserved(variant, found, NOW))
+
+
+def evict(process: Process) -> None:
+    (variant,) = (each for each in process.caches.decoded.values() if each.allowed_flavors == ("spot",))
+    written(process, variant, transitions.evicted(variant, "FlavorMigration", "", NOW))
+
+
+def release(process: Process) -> None:
+    """The pods of the parent are gone."""
+    written(process, process.parent, transitions.released(process.parent, NOW))
+
+
+def block(process: Process) -> None:
+    """The preferred variant could be admitted only by preemption."""
+    (variant,) = (each for each in process.caches.decoded.values() if each.allowed_flavors == ("best",))
+    written(process, variant, transitions.preemption_gated(variant, "", NOW))
+
+
+def finish(process: Process) -> None:
+    written(process, process.parent, transitions.finished(process.parent, "Succeeded", "", NOW))
+
+
+def remove_flavor(process: Process) -> None:
+    spec = {**CLUSTER_QUEUE["spec"], "resourceGroups": [{**GROUP, "flavors": GROUP["flavors"][1:]}]}
+    process.api.enter(resources.CLUSTER_QUEUES, {**CLUSTER_QUEUE, "spec": spec})
+
+
+def written(process: Process, before: Workload, after: Workload) -> None:
+    patch = status_patch(before, after)
+    assert patch is not None
+    patch.pop("metadata")
+    process.api.enter(resources.WORKLOADS, merged(process.api.objects[resources.WORKLOADS, before.key], patch))
+
+
+RUNNING: list[Callable[[Process], None]] = [partial(reserve, flavor="spot")]
+STORIES: dict[str, tuple[list[Callable[[Process], None]], list[str]]] = {
+    "admit the parent": (RUNNING, ["patch workloads"]),
+    "evict the parent": ([*RUNNING, evict], ["patch workloads"]),
+    "release the variant": ([*RUNNING, evict, release], ["patch workloads"]),
+    "deactivate a variant": ([partial(reserve, flavor="best")], ["patch workloads"] * 2),
+    "open a preemption gate": ([block], ["patch workloads"]),
+    "finish the variants": ([*RUNNING, finish], ["patch workloads"] * 2),
+    "delete a variant": ([remove_flavor], ["delete workloads"]),
+}
+"""What happens until a write is due, and which writes the last event causes."""
+
+
+@pytest.mark.parametrize("lost", [None, False, True])
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("story", STORIES)
+def test_each_kind_of_write_is_made_once_whichever_is_the_last_of_a_process(
+    story: str, restarts: bool, lost: bool | None
+) -> None:
+    async def tell(api: Api) -> list[str]:
+        events, _ = STORIES[story]
+        process = await settled(Process(api), restarts=restarts, lost=lost)
+        for event in events:
+            event(process)
+            process.look()
+            before = len(api.writes)
+            process = await settled(process, restarts=restarts, lost=lost)
+        return api.writes[before:]
+
+    assert asyncio.run(tell(set_up())) == STORIES[story][1]
