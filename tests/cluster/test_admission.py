@@ -1,13 +1,15 @@
 """Which Jobs start: borrowing, the order in a queue, and Jobs that are deleted or unsuspended by hand."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from api.objects import Raw
 from core.wire.timestamps import epoch
-from tests.cluster.world import World, holds, job
-from tests.serving import AS_US
+from devcluster.controlplane import ControlPlane
+from tests.cluster.world import World, holds, job, of_flavor, ours
+from tests.serving import AS_US, serving
 
 pytestmark = pytest.mark.cluster
 
@@ -125,3 +127,35 @@ def test_a_cluster_queue_in_use_stays_until_its_last_job_is_gone(world: World) -
     assert world.running() == {"job"}
     world.plane.kubectl("delete", "job", "job", "-n", world.namespace, check=True)
     world.until("it is gone", lambda: not world.get("clusterqueues", world.full("team")))
+
+
+def test_a_job_moves_to_the_preferred_flavor_when_that_is_free(
+    unserved: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    """Concurrent admission; the last test here, because `seiretsu serve` has a configuration of its own."""
+    (tmp_path / "configuration.yaml").write_text("featureGates: {ConcurrentAdmission: true}\n")
+    world = World(unserved, namespace)
+    best, other = f"{namespace}-best", f"{namespace}-other"
+
+    def flavor(name: str) -> str:
+        """The flavor in which a Job runs, '' if it does not."""
+        (given,) = world.workload(name).get("status", {}).get("admission", {}).get("podSetAssignments") or [{}]
+        return str(given["flavors"]["cpu"]) if name in world.running() and given else ""
+
+    with serving(unserved.kubeconfig, tmp_path, "--config", str(tmp_path / "configuration.yaml")) as process:
+        process.ready()
+        world.create(ours("ResourceFlavor", best, {}), ours("ResourceFlavor", other, {}))
+        flavors = [of_flavor(name, 1)["flavors"][0] for name in (best, other)]
+        groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
+        migration = {"migration": {"mode": "TryPreferredFlavors"}}
+        world.queue("team", 1, resourceGroups=groups, concurrentAdmissionPolicy=migration)
+        world.job("first", "team", seconds=600)
+        world.until("the first runs in the preferred flavor", lambda: flavor("first") == best)
+        world.job("second", "team", seconds=600)
+        world.until("the second runs in the other one", lambda: flavor("second") == other)
+        world.delete("jobs", "first")
+        world.until("it moves when the preferred flavor is free", lambda: flavor("second") == best)
+        parent = world.workload("second")
+        assert [each["reason"] for each in parent["status"]["schedulingStats"]["evictions"]] == ["VariantEvicted"]
+        world.delete("jobs", "second")
+        world.until("nothing is left", lambda: not world.workloads())
