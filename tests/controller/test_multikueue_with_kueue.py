@@ -146,7 +146,8 @@ class Stored(Api):
 
     async def patch(self, resource: Resource, key: Key, body: Raw, *, subresource: str = "") -> None:
         await super().patch(resource, key, body, subresource=subresource)
-        raw = self.world.caches.stores[resource].get(key)
+        raw: Raw | None = self.world.caches.stores[resource].get(key)
+        assert raw is not None
         version = (body.get("metadata") or {}).get("resourceVersion")
         if version not in (None, raw["metadata"]["resourceVersion"]):
             raise Conflict(409, "Conflict", "the object has been modified")
@@ -192,7 +193,8 @@ class Manager(World):
 
     @property
     def job(self) -> Raw:
-        found: Raw = self.caches.stores[BATCH_JOB.resource].get(("ns", "j"))
+        found: Raw | None = self.caches.stores[BATCH_JOB.resource].get(("ns", "j"))
+        assert found is not None
         return found
 
     def change(self, resource: Resource, raw: Raw, patch: Raw) -> None:
