@@ -216,7 +216,11 @@ class Converted:
         encoded = base64.b64encode(bundle).decode()
         wanted: list[Raw] = [{"kind": CRDS.kind, "metadata": {"name": name}} for name in sorted(names)]
         self._spoiled.difference_update(names)  # first: a watch may report them again while they are read
-        definitions = [each for each in await _all(self._client, wanted) if each is not None]
+        try:
+            definitions = [each for each in await _all(self._client, wanted) if each is not None]
+        except BaseException:
+            self._spoiled.update(names)
+            raise
         found = [each["metadata"]["name"] for each in definitions if self._bundle_of(each) not in (None, encoded)]
         self._spoiled.update(found)
         return found

@@ -16,7 +16,7 @@ from api.objects import Key, Raw, key_of
 from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
-from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
+from controller.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from controller.kube.store import HEARD_AT_ONCE
 from controller.kube.workqueue import WorkQueue
 from controller.refusals import Refusals
@@ -29,7 +29,11 @@ log = structlog.get_logger(__name__)
 
 WORKERS = 5
 REFUSALS = (AlreadyExists, Forbidden, Invalid)
-"""Why a variant may not be created: the parent waits without that flavor, and an event says so."""
+"""Why a variant may not be created: the parent does without that flavor, and an event says so."""
+REFUSED_SECONDS = 30.0
+"""When the creation of a variant that was refused is tried again."""
+UNSEEN_SECONDS = 5.0
+"""The same for one that exists but has not arrived by watch."""
 
 
 class Variants:
@@ -44,6 +48,8 @@ class Variants:
         self.clock = clock
         self.queue = WorkQueue[Key]("variants", longest_seconds=30.0)
         self._refusals = Refusals(clock)
+        self._refused: dict[Key, dict[str, float]] = {}
+        """Until when no variant of a parent is created for a flavor."""
 
     def connect(self) -> None:
         """Connects the listeners, after State and the dispatcher."""
@@ -117,30 +123,42 @@ class Variants:
         objects = [(each, self.caches.workloads.get(each.key)) for each in variants]
         members = tuple((each, found) for each, found in objects if found is not None)
         evicting = frozenset(each.key for each in variants if state.is_evicting(each.key))
-        return Family(self.clock(), parent, raw, queue, members, evicting)
+        now = self.clock()
+        refused = frozenset(flavor for flavor, until in self._refused.get(key, {}).items() if until > now)
+        return Family(now, parent, raw, queue, members, evicting, refused)
 
     async def reconcile(self, key: Key) -> float | None:
         """Makes the next write about a parent and its variants. Returns when to look again, in seconds."""
         family = self.family(key)
-        action = rules.decide(family) if family is not None else rules.Wait()
+        if family is None:
+            self._refused.pop(key, None)
+            return None
+        action = rules.decide(family)
         if isinstance(action, rules.Wait):
-            return action.seconds
+            return self._again(family, action.seconds)
         async with self.writer.turn(first=True):
             family = self.family(key)  # it may have changed while it waited
             if family is not None:
                 with contextlib.suppress(NotFound):  # the watch will report it
-                    return await self._apply(family.parent, rules.decide(family))
+                    return await self._apply(family, rules.decide(family))
         return None
 
-    async def _apply(self, parent: Workload, action: rules.Action) -> float | None:
+    def _again(self, family: Family, seconds: float | None) -> float | None:
+        """When to look again: as the rules say, or when a variant may be created again."""
+        refused = self._refused.get(family.parent.key, {})
+        waits = [refused[flavor] - family.now for flavor in family.refused]
+        return min([*waits, *([] if seconds is None else [seconds])], default=None)
+
+    async def _apply(self, family: Family, action: rules.Action) -> float | None:
+        parent = family.parent
         log.debug("variants", workload=str(parent.key), action=type(action).__name__)
         match action:
             case rules.Wait():
-                return action.seconds
+                return self._again(family, action.seconds)
             case rules.Mark():
                 await self.writer.patch(resources.WORKLOADS, parent.key, action.patch)
             case rules.Create():
-                await self._create(parent, action.manifest)
+                await self._create(parent, action)
             case rules.Delete():
                 await self.writer.delete(resources.WORKLOADS, action.variant.key, action.variant.uid)
                 self._tell(parent, names.Event.DELETED_VARIANT, action.message)
@@ -157,21 +175,23 @@ class Variants:
         self.queue.add(parent.key)
         return None
 
-    async def _create(self, parent: Workload, manifest: Raw) -> None:
-        """Creates a variant; a refusal is reported on the parent, and tried again with backoff. One that exists but has
-        not arrived by watch is none: the write of before was interrupted.
+    async def _create(self, parent: Workload, action: rules.Create) -> None:
+        """Creates a variant. A refusal is reported on the parent, which does without that flavor until it is tried
+        again. One that exists but has not arrived by watch is none: the write of before was interrupted.
         """
-        key = key_of(manifest)
+        key = key_of(action.manifest)
         try:
-            await self.writer.create(resources.WORKLOADS, manifest)
-        except ApiError as error:
+            await self.writer.create(resources.WORKLOADS, action.manifest)
+        except REFUSALS as error:
             known = self.caches.get(key)
-            if isinstance(error, AlreadyExists) and (known is None or known.variant_of == parent.uid):
-                return
-            if isinstance(error, REFUSALS) and self._refusals.due(parent.key, (key, error.status, error.reason)):
+            unseen = isinstance(error, AlreadyExists) and (known is None or known.variant_of == parent.uid)
+            until = self.clock() + (UNSEEN_SECONDS if unseen else REFUSED_SECONDS)
+            self._refused.setdefault(parent.key, {})[action.flavor] = until
+            if not unseen and self._refusals.due(parent.key, (key, error.status, error.reason)):
                 text = f'Variant Workload "{key}" could not be created: {error.message}'
                 self._event(parent, events.failed(names.Event.FAILED_CREATE, text))
-            raise
+            return
+        self._refused.get(parent.key, {}).pop(action.flavor, None)
         self._refusals.forget(parent.key)
         self._tell(parent, names.Event.CREATED_VARIANT, f'Variant Workload "{key}" created')
 

@@ -12,13 +12,14 @@ from typing import Final
 
 from api import names
 from core.jobs import meta, workload
-from core.jobs.actions import Action, CreateWorkload, Ungate, UpdateWorkload
+from core.jobs.actions import Action, CreateWorkload, Ungate, UpdateWorkload, WorkloadStatus
 from core.jobs.release import deleted, without_finalizer
 from core.jobs.situation import Situation
 from core.jobs.template import is_gated
 from core.model import Raw
+from core.wire.conditions import status_patch
 from core.wire.guard import guarded
-from core.workload import priority
+from core.workload import priority, transitions
 from core.workload.priority import Missing
 
 GATE: Final = names.SchedulingGate.ELASTIC_JOB
@@ -60,12 +61,19 @@ def _was_preempted(s: Situation) -> bool:
 
 
 def _follow(s: Situation, replacement: Raw, wanted: Mapping[str, int]) -> Action | None:
-    """The replacement gets the size of the job; one with quota may only shrink, and is made anew to grow."""
+    """The replacement gets the size of the job; one with quota may only shrink, and is made anew to grow. One that is
+    evicted releases its quota at once: it has no pods yet.
+    """
+    value = s.value(replacement)
+    if value.holds(names.Condition.EVICTED) and value.holds(names.Condition.QUOTA_RESERVED):
+        after = transitions.released(value, s.now)
+        patch = status_patch(value, after)
+        return WorkloadStatus(value.key, patch, after, "release") if patch is not None else None
     its = _counts(replacement["spec"]["podSets"])
     if its == wanted:
         return None
     grows = any(count > its[name] for name, count in wanted.items())
-    if grows and s.value(replacement).holds(names.Condition.QUOTA_RESERVED):
+    if grows and value.holds(names.Condition.QUOTA_RESERVED):
         return deleted((replacement,))
     return _with_counts(replacement, wanted)
 

@@ -34,6 +34,8 @@ UNSEEN_SECONDS = 10.0
 """How long the status of a finished job is waited for, which arrives by another watch than that of its Workload."""
 
 
+AWAITED_SECONDS = 30.0
+"""When a group is looked at again that waits for the first one of its object."""
 REFUSED_SECONDS = 60.0
 """How long a worker that admitted the Workload may refuse its job."""
 
@@ -89,7 +91,8 @@ def decide(group: Group) -> Action:
 def unsupported(g: Group) -> Action | None:
     """A job that cannot run in another cluster, or that the controller of this cluster runs, is rejected."""
     assert g.local is not None and g.check is not None
-    if g.local.deleting or g.local.holds(Condition.FINISHED):
+    ran = g.local.holds(Condition.EVICTED) and g.local.holds(Condition.ADMITTED)
+    if g.local.deleting or g.local.holds(Condition.FINISHED) or ran:
         return None
     if g.check.state == CheckState.REJECTED:
         return Wait()
@@ -184,7 +187,8 @@ def _may_have_pods(g: Group, w: Worker) -> bool:
 def _released(g: Group) -> Action | None:
     """Releases the quota of a Workload that has run, if nothing here shows when its pods have ended."""
     assert g.local is not None
-    if g.kind is None or g.kind.shows_end or not g.local.holds(Condition.ADMITTED):
+    shown = g.kind is not None and g.kind.shows_end
+    if shown or not g.local.holds(Condition.ADMITTED):
         return None
     return _update(g, transitions.released(g.local, g.now), "release")
 
@@ -227,8 +231,10 @@ def refused_there(g: Group) -> Action | None:
 
 
 def awaited(g: Group) -> Action | None:
-    """The groups of an object run in one worker: only the first is offered to all of them."""
-    return Wait() if g.unassigned and g.awaits_another else None
+    """The groups of an object run in one worker: only the first is offered to all of them. Not every change of the
+    first one is heard, so it is looked again.
+    """
+    return Wait(AWAITED_SECONDS) if g.unassigned and g.awaits_another else None
 
 
 def admitted_there(g: Group) -> Action | None:

@@ -41,7 +41,7 @@ Workload: the manager would take it for one whose Workload is gone.
 @dataclass(frozen=True)
 class Family:
     """A parent with its object, and its variants with theirs. ``evicting`` are variants whose eviction is decided but
-    not written yet.
+    not written yet. ``refused`` are flavors for which a variant was refused a moment ago.
     """
 
     now: float
@@ -50,6 +50,7 @@ class Family:
     queue: ClusterQueue
     members: tuple[tuple[Workload, Raw], ...] = ()
     evicting: frozenset[Key] = frozenset()
+    refused: frozenset[str] = frozenset()
 
     @cached_property
     def variants(self) -> tuple[Workload, ...]:
@@ -81,9 +82,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A variant is created."""
+    """A variant is created for a flavor."""
 
     manifest: Raw
+    flavor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +163,10 @@ def gated(f: Family) -> Action | None:
 
 
 def created(f: Family) -> Action | None:
-    """Each flavor has a variant, the preferred one first."""
-    known = {flavor_of(each) for each, _ in f.members}
+    """Each flavor has a variant, the preferred one first. While one is refused the parent does without that flavor."""
+    known = {flavor_of(each) for each, _ in f.members} | f.refused
     missing = next((flavor for flavor in f.queue.flavors if flavor not in known), None)
-    return Create(manifest(f.raw, missing)) if missing is not None else None
+    return Create(manifest(f.raw, missing), missing) if missing is not None else None
 
 
 def stale(f: Family) -> Action | None:
@@ -363,8 +365,8 @@ RULES: tuple[Rule, ...] = (
     over,
     marked,
     gated,
-    created,
     stale,
+    created,
     followed,
     permitted,
     evicted,

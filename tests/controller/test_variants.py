@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -13,7 +14,7 @@ from api.objects import Key, Raw, key_of
 from controller import resources
 from controller.caches import Caches, Reading
 from controller.kube.errors import ApiError, Forbidden, Unreachable
-from controller.variants import Variants
+from controller.variants import REFUSED_SECONDS, UNSEEN_SECONDS, Variants
 from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
@@ -177,16 +178,41 @@ def test_a_variant_that_cannot_be_created_is_reported_once_on_its_parent(taken: 
                 resources.WORKLOADS, {**manifest(family.raw, "best"), "metadata": {"name": NAME, "namespace": "ns"}}
             )
             process.look()
-        for _ in range(2):
+        for tried in range(2):
+            process.variants.clock = partial(operator.add, NOW, tried * REFUSED_SECONDS)
             api.fails = None if taken else (Forbidden(403, "Forbidden", "no more Workloads"), False)
-            with pytest.raises(ApiError):
-                await process.variants.reconcile(KEY)
+            await process.variants.reconcile(KEY)
+            process.look()
+        api.fails = None
+        await settled(process, restarts=False, lost=None)
+        assert await process.variants.reconcile(KEY) == REFUSED_SECONDS
         return process
 
     process = asyncio.run(refused(set_up()))
     why = "it exists" if taken else "no more Workloads"
     text = f'Variant Workload "ns/{NAME}" could not be created: {why}'
-    assert process.told.events == [("FailedCreate", text)]
+    spot = ("CreatedVariant", f'Variant Workload "ns/{variant_name(KEY.name, "u-p", "spot")}" created')
+    assert process.told.events == [("FailedCreate", text), spot]
+    left = process.variants.family(KEY)
+    assert left is not None and left.refused == {"best"}
+
+
+async def test_a_variant_that_exists_and_has_not_arrived_is_not_created_again_at_once() -> None:
+    process = Process(set_up())
+    await process.step()  # the parent is marked
+    process.look()
+    family = process.variants.family(KEY)
+    assert family is not None
+    process.api.enter(resources.WORKLOADS, manifest(family.raw, "best"))  # no watch reports it
+    await process.variants.reconcile(KEY)
+    process.variants.queue.drop()
+    assert process.told.events == []
+    found = process.variants.family(KEY)
+    assert found is not None and found.refused == {"best"}
+    process.look()
+    process.variants.clock = lambda: NOW + UNSEEN_SECONDS
+    await settled(process, restarts=False, lost=None)
+    assert [reason for reason, _ in process.told.events] == ["CreatedVariant"]
 
 
 def reserve(process: Process, flavor: str) -> None:

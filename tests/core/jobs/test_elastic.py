@@ -127,6 +127,16 @@ def test_the_replacement_follows_the_size_of_the_job() -> None:
     assert anew.workload == workload.key(LARGER)
 
 
+@pytest.mark.parametrize("active", [True, False], ids=["queued again", "deactivated"])
+def test_a_replacement_that_is_evicted_releases_its_quota_while_the_job_runs_on(active: bool) -> None:
+    """A check has said Retry or Rejected, or it was preempted: it has no pods that would need the quota."""
+    gone = merged(evicted(admitted(LARGER), "AdmissionCheck", ""), {"spec": {"active": active}})
+    action = decide(situation(elastic(5, generation=2), RUNS, gone))
+    assert isinstance(action, WorkloadStatus)
+    assert (action.workload, action.why) == (workload.key(LARGER), "release")
+    assert not action.after.holds("QuotaReserved")
+
+
 @pytest.mark.parametrize("parallelism", [1, 3])
 def test_a_job_that_is_small_enough_again_needs_no_replacement(parallelism: int) -> None:
     action = decide(situation(elastic(parallelism, generation=3), RUNS, LARGER))

@@ -82,9 +82,11 @@ def test_when_it_is_evicted_its_quota_is_released_when_no_worker_has_anything_of
     assert [here.decide(replace(evicted, workers=(each,))) for each in left] == [here.Wait(), here.Wait()]
     lost = replace(evicted, workers=(Worker("w1", connected=False, lost_since=NOW),))
     assert here.decide(lost) == here.Wait(evicted.policy.worker_lost_timeout)
-    found = here.decide(replace(evicted, workers=(Worker("w1"), Worker("w2"))))
-    assert isinstance(found, here.Update) and found.why == "release"
-    assert not found.after.holds(Condition.QUOTA_RESERVED)
+    bare = replace(evicted, workers=(Worker("w1"), Worker("w2")))
+    for each in (bare, replace(bare, job=None), replace(bare, job=None, kind=None)):  # it is there, gone, of no kind
+        found = here.decide(each)
+        assert isinstance(found, here.Update) and found.why == "release"
+        assert not found.after.holds(Condition.QUOTA_RESERVED)
 
 
 def test_the_quota_of_one_that_never_ran_is_not_released_by_these_rules() -> None:
@@ -127,7 +129,7 @@ def waiting(*others: Workload, **given: Any) -> Group:
 def test_the_first_group_is_offered_to_all_workers_and_the_others_go_where_it_is() -> None:
     first = here.decide(waiting(other(created=NOW + 1), nominated=()))
     assert isinstance(first, here.Update) and first.patch["status"]["nominatedClusterNames"] == ["w1", "w2"]
-    assert here.decide(waiting(other(created=NOW - 1), nominated=())) == here.Wait()
+    assert here.decide(waiting(other(created=NOW - 1), nominated=())) == here.Wait(here.AWAITED_SECONDS)
     follows = here.decide(waiting(other("w2", created=NOW - 1), nominated=()))
     assert isinstance(follows, here.Update) and follows.patch["status"]["nominatedClusterNames"] == ["w2"]
 
@@ -139,7 +141,7 @@ def test_a_group_that_is_offered_already_stays_the_first() -> None:
     found = here.decide(replace(waiting(older), workers=admitted))
     assert isinstance(found, here.Update) and (found.why, found.worker) == ("admit", "w2")
     both = other(created=NOW - 1, nominated=("w1", "w2"))
-    assert here.decide(replace(waiting(both), workers=admitted)) == here.Wait()
+    assert here.decide(replace(waiting(both), workers=admitted)) == here.Wait(here.AWAITED_SECONDS)
 
 
 def test_a_group_is_never_admitted_by_a_worker_in_which_the_others_do_not_run() -> None:

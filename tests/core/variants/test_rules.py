@@ -107,7 +107,7 @@ class Api:
                 return False
             case rules.Mark(patch):
                 self.patch(self.parent, patch)
-            case rules.Create(manifest):
+            case rules.Create(manifest, _):
                 self.made += 1
                 metadata = {**manifest["metadata"], "uid": f"u-{self.made}", "resourceVersion": str(self.made)}
                 assert metadata["name"] not in self.objects
