@@ -203,7 +203,11 @@ def active_condition(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """Until admission: which checks are required, why it cannot be queued, and whether it is admitted by now."""
     after = w
     if s.cluster_queue is not None and not w.parent:
-        after = transitions.with_checks(w, required_checks(s.cluster_queue, w.admission), s.now)
+        asked = required_checks(s.cluster_queue, w.admission)
+        if w.admission is None:  # those of flavors may be asked for again: what they have said and the retries count
+            known = {check.name for check in w.checks}
+            asked += [rule.name for rule in s.cluster_queue.checks if rule.name in known]
+        after = transitions.with_checks(w, asked, s.now)
     if not w.holds(names.Condition.ADMITTED):
         if not w.holds(names.Condition.QUOTA_RESERVED):
             reason, message = _why_pending(w, s)

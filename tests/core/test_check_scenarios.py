@@ -251,7 +251,10 @@ SCENARIOS: dict[str, list[tuple[str, str]]] = {
         ("reserve reserved", "reserved; a Pending1; b Pending"),
         ("a Ready", "reserved; a Ready1; b Pending"),
         ("b Retry", "stops: AdmissionCheck; a Pending; b Pending1"),
-        ("pods end", "waits: BackoffFinished; a Pending"),
+        ("pods end", "waits: BackoffFinished; a Pending; b Pending1"),
+        ("reserve reserved", "reserved; a Pending; b Pending1"),
+        ("b Retry", "stops: AdmissionCheck; a Pending; b Pending2"),
+        ("pods end", "waits: BackoffFinished; a Pending; b Pending2"),
         ("reserve spot", "reserved; a Pending"),
     ],
     "a workload that waits for its checks is preempted: all begin again, no retry is counted": [
