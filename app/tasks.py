@@ -7,15 +7,17 @@ returns the first task that ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any
+
+from controller.kube.errors import leaves
 
 
 class TaskEndedError(Exception):
     """A background task ended, but was not stopped."""
 
     def __init__(self, name: str, cause: BaseException | None) -> None:
-        causes = "; ".join(f"{type(one).__name__}: {one}" for one in _causes(cause))
+        causes = "; ".join(f"{type(one).__name__}: {one}" for one in (leaves(cause) if cause is not None else ()))
         how = f"failed: {causes}" if causes else "returned"
         super().__init__(f"the task {name!r} {how}")
         self.name = name
@@ -57,12 +59,3 @@ class Tasks:
         cause = asyncio.CancelledError() if task.cancelled() else task.exception()
         if not self._stopping and not self._ended.done():
             self._ended.set_result(TaskEndedError(task.get_name(), cause))
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields the errors of an exception group, or the error itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _causes(inner)
-    elif error is not None:
-        yield error

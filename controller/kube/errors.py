@@ -3,7 +3,7 @@
 Separate so that callers can catch them without importing the client.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -168,3 +168,12 @@ def excerpt(body: bytes, length: int = 160) -> str:
     text = " ".join(body[: length * 4].decode("utf-8", "replace").split())
     clean = "".join(char if char.isprintable() else "?" for char in text)
     return (clean[:length] + "...") if len(clean) > length else clean or "(empty)"
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yields the errors of an exception group, or the error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error

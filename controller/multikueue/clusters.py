@@ -25,7 +25,7 @@ from controller import resources
 from controller.caches import Caches
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, Forbidden, NotFound
+from controller.kube.errors import ApiError, Forbidden, NotFound, leaves
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from controller.kube.workqueue import WorkQueue
@@ -233,7 +233,7 @@ class Clusters:
         except* Exception as errors:
             log.error("worker cluster failed", cluster=remote.name, exc_info=errors)
             if cluster.remote is remote:
-                now, why = self.clock(), _first(errors)
+                now, why = self.clock(), next(leaves(errors))
                 cluster.lost_since = now if remote.lost_since is None else remote.lost_since
                 cluster.task = cluster.remote = cluster.text = None
                 cluster.trouble = Active(False, "ClientConnectionFailed", f"its answers cannot be read: {why!r}")
@@ -417,8 +417,3 @@ def connection(name: str, text: str, *, commands: bool = False) -> config.Connec
         return config.from_documents([(path, document)])
     except config.ConfigError as error:
         raise UnusableError(reason, f"failed to parse kubeconfig(apiconfig): {error}") from None
-
-
-def _first(error: BaseException) -> BaseException:
-    """The first error in a group of groups."""
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

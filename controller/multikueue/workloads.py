@@ -480,17 +480,19 @@ class MultiKueue:
     def _shared(self, worker: Worker, key: Key) -> Worker:
         """The worker, with whether other Workloads run there by the same objects."""
         origins = {meta.annotations(each).get(names.Annotation.MULTIKUEUE_ORIGIN_UID) for each in worker.jobs}
-        of = [raw for uid in origins if uid for raw in self.caches.workloads.by_index("job-uid", uid)]
-        others = (self.caches.get(key_of(raw)) for raw in of if several_of(raw) is not None and key_of(raw) != key)
-        needed = any(each is not None and _runs_in(each, worker.name) for each in others)
-        return replace(worker, shared=True) if needed else worker
+        others = (each for uid in origins if uid for each in self._groups(uid, without=key))
+        return replace(worker, shared=True) if any(_runs_in(each, worker.name) for each in others) else worker
 
     def _others(self, raw: Raw) -> Iterator[Workload]:
         """The Workloads of the other groups of an object."""
-        uid = meta.labels(raw).get(names.Label.JOB_UID)
-        for each in self.caches.workloads.by_index("job-uid", uid) if several_of(raw) is not None else ():
-            value = self.caches.get(key_of(each))
-            if value is not None and value.key != key_of(raw):
+        if several_of(raw) is not None:
+            yield from self._groups(meta.labels(raw).get(names.Label.JOB_UID), without=key_of(raw))
+
+    def _groups(self, uid: str | None, *, without: Key) -> Iterator[Workload]:
+        """The Workloads of the groups of the object with this uid, without one."""
+        for raw in self.caches.workloads.by_index("job-uid", uid):
+            value = self.caches.get(key_of(raw))
+            if value is not None and value.key != without and several_of(raw) is not None:
                 yield value
 
     def _remember(self, key: Key, raw: Raw | None) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from api import names
 from core.jobs.kind import Write
 from core.model import Key, Raw, Workload
+from core.wire.conditions import status_patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,12 @@ class WorkloadStatus:
     patch: Raw
     after: Workload
     why: str
+
+    @classmethod
+    def between(cls, before: Workload, after: Workload, why: str) -> WorkloadStatus | None:
+        """The change from one value to the other; None if their statuses do not differ."""
+        patch = status_patch(before, after)
+        return cls(before.key, patch, after, why) if patch else None
 
 
 @dataclass(frozen=True, slots=True)

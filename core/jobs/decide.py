@@ -36,7 +36,6 @@ from core.jobs.release import awaits_pods, deleted, holds_quota, without_finaliz
 from core.jobs.situation import Situation
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload
-from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import priority, transitions
 from core.workload.priority import Missing
@@ -75,9 +74,9 @@ def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> 
             kind, reason = names.Condition.PODS_REMAIN, names.PodsRemainReason.PODS_GONE
             text = "No pod of the deleted job is left"
             after = transitions.condition(after, kind, status=False, reason=reason, message=text, now=now)
-        patch = status_patch(value, after)
-        assert patch is not None
-        return WorkloadStatus(value.key, patch, after, "finish")
+        action = WorkloadStatus.between(value, after, "finish")
+        assert action is not None
+        return action
     return without_finalizer(raw) or Nothing()
 
 
@@ -196,8 +195,7 @@ def _stopped_elsewhere(s: Situation, workloads: Iterable[Raw]) -> Action | None:
         value = s.value(raw)
         if s.owns(raw) and value.cluster_name and not value.holds(names.Condition.EVICTED):
             after = transitions.evicted(value, _NOT_MATCHING, _NO_MATCH, s.now)
-            patch = status_patch(value, after)
-            return WorkloadStatus(value.key, patch, after, "stop") if patch else None
+            return WorkloadStatus.between(value, after, "stop")
     return None
 
 
@@ -455,8 +453,7 @@ def _at_rest(s: Situation, raw: Raw, reason: str, message: str) -> Action | None
 
 
 def _status(s: Situation, after: Workload, why: str) -> WorkloadStatus | None:
-    patch = status_patch(s.found, after)
-    return WorkloadStatus(s.found.key, patch, after, why) if patch else None
+    return WorkloadStatus.between(s.found, after, why)
 
 
 def _update(raw: Raw, patch: Raw, why: str) -> UpdateWorkload:

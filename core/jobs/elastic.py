@@ -17,7 +17,6 @@ from core.jobs.release import deleted, without_finalizer
 from core.jobs.situation import Situation
 from core.jobs.template import is_gated
 from core.model import Raw
-from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import priority, transitions
 from core.workload.priority import Missing
@@ -66,9 +65,7 @@ def _follow(s: Situation, replacement: Raw, wanted: Mapping[str, int]) -> Action
     """
     value = s.value(replacement)
     if value.holds(names.Condition.EVICTED) and value.holds(names.Condition.QUOTA_RESERVED):
-        after = transitions.released(value, s.now)
-        patch = status_patch(value, after)
-        return WorkloadStatus(value.key, patch, after, "release") if patch is not None else None
+        return WorkloadStatus.between(value, transitions.released(value, s.now), "release")
     its = _counts(replacement["spec"]["podSets"])
     if its == wanted:
         return None

@@ -18,7 +18,6 @@ from core.jobs.kinds.pod import phase, without_finalizer
 from core.jobs.kinds.pod_group import PodGroup, deletion, last_to_go, owner_reference, runnable, sort_out, total_count
 from core.jobs.situation import Situation
 from core.model import Raw
-from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import transitions
 
@@ -87,8 +86,7 @@ def _replacement(s: Situation, absent: int) -> Action | None:
     if old is not None and (old.status, old.reason, old.message) == (bool(absent), reason, message):
         return None
     after = transitions.condition(s.found, kind, status=bool(absent), reason=reason, message=message, now=s.now)
-    patch = status_patch(s.found, after)
-    return WorkloadStatus(s.found.key, patch, after, "replacement") if patch else None
+    return WorkloadStatus.between(s.found, after, "replacement")
 
 
 def _incomplete(s: Situation) -> str:

@@ -13,7 +13,6 @@ from core.jobs.actions import Action, Nothing, Stop, UpdateWorkload, WorkloadSta
 from core.jobs.release import awaits_pods, deleted, uid_of, without_finalizer
 from core.jobs.situation import Situation
 from core.model import Raw
-from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import transitions
 
@@ -47,8 +46,7 @@ def prebuilt(s: Situation) -> Action | None:
     if value.deleting:
         return None
     after = transitions.finished(value, FinishedReason.OUT_OF_SYNC, OUT_OF_SYNC, s.now)
-    patch = status_patch(value, after)
-    return WorkloadStatus(value.key, patch, after, "finish") if patch else None
+    return WorkloadStatus.between(value, after, "finish")
 
 
 def _waits(s: Situation) -> Action:

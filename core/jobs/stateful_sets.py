@@ -30,7 +30,6 @@ from core.jobs.pod_owner_groups import (
 )
 from core.jobs.pod_owners import STATEFUL_SET, replicas
 from core.model import Raw, Workload
-from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import transitions
 from core.workload.priority import PriorityClasses
@@ -178,8 +177,7 @@ def _continued(value: Workload, now: float) -> WorkloadStatus | None:
 
 
 def _status(value: Workload, after: Workload) -> WorkloadStatus | None:
-    patch = status_patch(value, after)
-    return WorkloadStatus(value.key, patch, after, "hold") if patch else None
+    return WorkloadStatus.between(value, after, "hold")
 
 
 def _marked(s: Situation, pod: Raw) -> list[Patch | Delete]:
