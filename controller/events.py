@@ -130,6 +130,11 @@ def updated_checks(message: str) -> Event:
     return Event(NORMAL, names.Event.UPDATED_ADMISSION_CHECK, message)
 
 
+def gate_cleared() -> Event:
+    """On the Workload: its last admission gate was removed."""
+    return Event(NORMAL, names.Event.ADMISSION_GATE_CLEARED, "Admission gate cleared, workload is now admissible")
+
+
 def quota_reserved(cluster_queue: str, waited: float, considered: str = "") -> Event:
     """On the Workload; ``waited`` in seconds since it was queued, ``considered`` the flavors that did not simply
     fit.

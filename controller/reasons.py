@@ -27,6 +27,7 @@ from controller.writes import Writer
 from core.model import Key, Raw, Wait, Workload
 from core.wire.conditions import status_patch, texts
 from core.workload import transitions
+from core.workload.lifecycle import tells_gate
 
 log = structlog.get_logger(__name__)
 
@@ -103,6 +104,8 @@ class WaitReasons:
             log.info(
                 "workload waits", workload=str(key), cluster_queue=queue, reason=decision.reason, why=decision.message
             )
+        if tells_gate(workload):  # decided before the status told its end
+            self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.gate_cleared())
         self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.waits(decision.reason, decision.message))
         return None
 

@@ -31,6 +31,7 @@ from core.quota.checks import required_checks
 from core.state.drain import drain_in_steps
 from core.wire.conditions import status_patch
 from core.workload import transitions
+from core.workload.lifecycle import tells_gate
 
 log = structlog.get_logger(__name__)
 
@@ -323,6 +324,8 @@ class Scheduler:
         def tell() -> None:
             waited = now - queued
             log.info("quota reserved", workload=str(workload.key), cluster_queue=cluster_queue)
+            if tells_gate(workload):  # decided before the status told its end
+                self._event(workload, events.gate_cleared())
             self._event(workload, events.quota_reserved(cluster_queue, waited, decision.considered))
             if after.holds(names.Condition.ADMITTED):
                 self._event(workload, events.admitted(cluster_queue, 0.0))

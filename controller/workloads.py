@@ -150,7 +150,7 @@ class WorkloadReconciler:
             case "gate":
                 self._tell(workload, events.Event(events.NORMAL, names.Event.ADMISSION_GATED, step.message))
             case "ungate":
-                self._tell(workload, events.Event(events.NORMAL, names.Event.ADMISSION_GATE_CLEARED, step.message))
+                self._tell(workload, events.gate_cleared())
             case "reject":
                 self._tell(workload, events.failed(names.Event.ADMISSION_CHECK_REJECTED, step.message))
             case "replaced":

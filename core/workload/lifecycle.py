@@ -186,17 +186,24 @@ def requeued(w: Workload, s: Surroundings) -> LifecycleAction | None:
     return _update(w, transitions.requeued(w, reason, message, s.now), "requeue")
 
 
+def tells_gate(w: Workload) -> bool:
+    """Whether QuotaReserved reports an admission gate, which may be gone. A closed preemption gate has the same reason:
+    the cycle decides that.
+    """
+    told = w.condition(names.Condition.QUOTA_RESERVED)
+    return told is not None and told.reason == PendingReason.ADMISSION_GATED and told.message.startswith(_GATED)
+
+
 def gates(w: Workload, s: Surroundings) -> LifecycleAction | None:
     """A gate keeps a Workload out of the queue until it is removed; more severe reasons are reported first."""
-    gated = _gated(w.condition(names.Condition.QUOTA_RESERVED))
-    if w.holds(names.Condition.QUOTA_RESERVED) or bool(w.gates) == gated or why_not_queued(w, s)[0]:
+    if w.holds(names.Condition.QUOTA_RESERVED) or bool(w.gates) == tells_gate(w) or why_not_queued(w, s)[0]:
         return None
     if w.gates:
         after = transitions.waiting(w, PendingReason.ADMISSION_GATED, f"{_GATED}{','.join(w.gates)}", s.now)
         return _update(w, after, "gate", f"Workload admission is gated by: {','.join(w.gates)}")
     text = "AdmissionGatedBy cleared, waiting for quota reservation"
     after = transitions.waiting(w, PendingReason.PENDING_EVALUATION, text, s.now)
-    return _update(w, after, "ungate", "Admission gate cleared, workload is now admissible")
+    return _update(w, after, "ungate")
 
 
 def active_condition(w: Workload, s: Surroundings) -> LifecycleAction | None:
@@ -360,15 +367,6 @@ def why_not_queued(w: Workload, s: Surroundings) -> tuple[str, str]:
     return "", ""
 
 
-def _gated(reservation: Condition | None) -> bool:
-    """Whether QuotaReserved reports an admission gate. A closed preemption gate has the same reason: the cycle decides
-    that.
-    """
-    if reservation is None or reservation.reason != PendingReason.ADMISSION_GATED:
-        return False
-    return reservation.message.startswith(_GATED)
-
-
 def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
     """Reason and message of QuotaReserved=False; ('', '') leaves it as it is."""
     old = w.condition(names.Condition.QUOTA_RESERVED)
@@ -379,7 +377,7 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
         return reason, message
     if s.bypassed and (old is None or old.reason in _UNTOLD):
         return s.bypassed, BYPASSED
-    gated = old is not None and old.reason == PendingReason.ADMISSION_GATED and not _gated(old)
+    gated = old is not None and old.reason == PendingReason.ADMISSION_GATED and not tells_gate(w)
     if gated or (old is not None and old.reason in _OF_THE_CYCLE):
         return "", ""
     return PendingReason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"

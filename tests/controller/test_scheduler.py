@@ -425,6 +425,26 @@ async def test_a_workload_that_got_a_gate_meanwhile_is_not_admitted() -> None:
     assert (server.holds("w"), told.reasons) == (False, [])
 
 
+@pytest.mark.parametrize(("cpu", "then"), [("1", ["QuotaReserved", "Admitted"]), ("9", ["ExceedsMaxQuota"])])
+async def test_the_end_of_a_gate_is_told_although_it_is_decided_before_the_status_has_it(
+    cpu: str, then: list[str]
+) -> None:
+    found, server, told = scheduler()
+    await until_rest(found, lambda: "Admitted" in told.reasons)
+    told.reasons.clear()
+    raw = workload("open", cpu=cpu)
+    gate = {
+        "type": "QuotaReserved",
+        "status": "False",
+        "reason": "AdmissionGated",
+        "message": "Admission is gated by: a",
+    }
+    raw["status"] = {"conditions": [gate | {"lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    add(found, server, raw)
+    await until_rest(found, lambda: len(told.reasons) > len(then))
+    assert told.reasons == ["AdmissionGateCleared", *then]
+
+
 async def test_an_admission_left_without_reservation_keeps_no_workload_from_being_admitted_again() -> None:
     """A client that releases a Workload by server-side apply cannot remove a field that another client wrote."""
     found, server, told = scheduler()
