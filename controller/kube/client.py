@@ -30,7 +30,7 @@ from controller.kube.errors import Fenced, Unintelligible, Unreachable, is_json
 from controller.kube.precedence import Precedence
 from controller.kube.pressure import Pressure
 from controller.kube.throttle import Throttle
-from controller.kube.wire import document_of, lines_of, refusal_of
+from controller.kube.wire import body_of, document_of, lines_of, refusal_of
 
 Body = Raw | list[Raw]
 PatchType = Literal["merge", "json", "apply", "strategic"]
@@ -53,6 +53,10 @@ METHODS: Mapping[Verb, str] = {
 }
 READS = ("get", "list", "watch")
 PAGE_SIZE = 500
+EMPTY_PAGES = 100
+"""So many pages of a list in a row without an object are no list."""
+LARGEST_ANSWER = 1024 * 1024 * 1024
+"""An answer in bytes: a whole collection may be one, of an API server that is trusted."""
 CONNECT_SECONDS = 5.0
 CALL_CONNECTIONS = 64
 """A thousand calls at the same time would open a thousand connections, whose handshakes overload the API server for
@@ -68,7 +72,8 @@ class Client:
     handshake may take seconds. If it returns False, the write raises ``Fenced``. ``requests``
     counts calls by ``(verb, resource)``, e.g. ``("patch", "workloads/status")``; ``answers`` by verb, resource and HTTP
     status (0: none). ``impersonate`` are the headers with the impersonated account. ``clock`` is set from the API
-    server's answers, ``pressure`` from their latency.
+    server's answers, ``pressure`` from their latency. An answer of more than ``largest_answer`` bytes raises
+    ``TooLarge``.
     """
 
     def __init__(
@@ -80,12 +85,14 @@ class Client:
         deadline_seconds: float = 30.0,
         field_manager: str = names.FIELD_MANAGER,
         throttle_retries: int = 4,
+        largest_answer: int = LARGEST_ANSWER,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.connection = connection
         self.throttle = throttle or Throttle()
         self.may_write = may_write
         self.deadline_seconds = deadline_seconds
+        self.largest_answer = largest_answer
         self.field_manager = field_manager
         self.impersonate: Mapping[str, str] = {}
         self.precedence = Precedence()
@@ -139,13 +146,14 @@ class Client:
         limit: int = PAGE_SIZE,
     ) -> AsyncGenerator[Raw, None]:
         """A collection page by page (``limit`` 0: in one), all as of one resource version; ``Gone`` if that expired
-        on the way.
+        on the way. A list without end is an error: the same token again, or many pages without an object.
 
         Items carry ``apiVersion`` and ``kind``, which the server leaves out of lists of built-in kinds.
         """
         params = _selectors(label_selector, field_selector)
         if limit:
             params["limit"] = str(limit)
+        empty = 0
         while True:
             page = await self._call("list", resource, resource.path(namespace), params=params)
             found, metadata = page.get("items"), page.get("metadata")
@@ -162,9 +170,13 @@ class Client:
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
             yield page
-            if not metadata.get("continue"):
+            token = metadata.get("continue")
+            if not token:
                 return
-            params["continue"] = metadata["continue"]
+            empty = 0 if found else empty + 1
+            if not isinstance(token, str) or token == params.get("continue") or empty > EMPTY_PAGES:
+                raise Unintelligible(200, "Unintelligible", f"a list of {resource.plural} without end")
+            params["continue"] = token
 
     async def create(self, resource: Resource, body: Raw, namespace: str = "", *, dry_run: bool = False) -> Raw:
         """Create an object; ``AlreadyExists`` where the name is taken."""
@@ -226,7 +238,7 @@ class Client:
         """Reads a path whose answer is text, e.g. the log of a pod."""
         limits = aiohttp.ClientTimeout(total=self.deadline_seconds, sock_connect=CONNECT_SECONDS)
         async with self._sent("get", path.rpartition("/")[2], path, params, limits, fresh=False) as response:
-            answer = await response.read()
+            answer = await body_of(response, self.largest_answer)
             if response.status != 200:
                 raise refusal_of(response, answer)
             return answer.decode(errors="replace")
@@ -254,7 +266,7 @@ class Client:
                 if response.status == 401 and not fresh:
                     continue
                 if response.status != 200 or not is_json(response.headers.get("Content-Type", "")):
-                    raise refusal_of(response, await response.read())
+                    raise refusal_of(response, await body_of(response, self.largest_answer))
                 opened()
                 async for line in lines_of(response):
                     yield line
@@ -280,7 +292,7 @@ class Client:
                 self._turn(verb),
                 self._sent(verb, counted, path, params, limits, fresh, data, content_type) as response,
             ):
-                answer = await response.read()
+                answer = await body_of(response, self.largest_answer)
             if response.status == 401 and not fresh:
                 fresh = True
                 continue

@@ -75,6 +75,10 @@ class Unintelligible(ApiError):
     """An answer that is not the API server's JSON: a proxy's HTML page, an empty or a cut body. Never data."""
 
 
+class TooLarge(Unintelligible):
+    """More than is read: an answer, or all objects of a cluster that is not trusted, over the limit."""
+
+
 class Fenced(ApiError):
     """This process may not write now (another one leads, or the lease expired). Nothing was sent."""
 

@@ -25,13 +25,16 @@ from controller.kube.errors import (
     ApiError,
     Gone,
     Invalid,
+    TooLarge,
     TooManyRequests,
     Unintelligible,
     Unreachable,
     excerpt,
     from_status,
 )
+from controller.kube.size_limit import SizeLimit, Sizes
 from controller.kube.store import Listing, Store, number_of
+from controller.kube.throttle import Throttle
 
 T = TypeVar("T")
 
@@ -70,6 +73,10 @@ class Reflector(Generic[T]):
 
     ``on_served`` is called when an optional resource is found not to be served, and when it is served again.
     ``on_connection`` is called with each error that interrupts the reflector, and with None when it follows again.
+
+    ``size_limit`` is shared by all reflectors of an API server that is not trusted. While there is more, the store
+    keeps what it has, and the list is tried again every half minute. ``pace`` limits the events of its watches that are
+    read.
     """
 
     def __init__(
@@ -83,6 +90,8 @@ class Reflector(Generic[T]):
         field_selector: str = "",
         optional: bool = False,
         silence_seconds: float = 90.0,
+        size_limit: SizeLimit | None = None,
+        pace: Throttle | None = None,
         on_synced: Callable[[], None] = lambda: None,
         on_connection: Callable[[ApiError | None], None] = lambda error: None,
         on_served: Callable[[bool], None] = lambda served: None,
@@ -102,6 +111,8 @@ class Reflector(Generic[T]):
         self._optional = optional
         self._absent = False
         self._silence_seconds = silence_seconds
+        self._size_limit = size_limit
+        self._pace = pace
         self._on_synced = on_synced
         self._on_connection = on_connection
         self._on_served = on_served
@@ -154,6 +165,8 @@ class Reflector(Generic[T]):
             if not self._version and not self._streams_lists:
                 self._pages_lists = False
             self._version, self._relist_reason = "", "gone"
+        if isinstance(error, TooLarge):
+            self._version, self._relist_reason, self._pages_lists = "", "too large", True
         if isinstance(error, Invalid) and not self._version and self._streams_lists:
             self._streams_lists = False
             return
@@ -180,13 +193,15 @@ class Reflector(Generic[T]):
             )
             self._on_served(False)
         self._absent = True
-        await self._enter(self.store.listing(), "")
+        await self._enter(self.store.listing(), "", self._sizes())
         return True
 
     def _backoff(self, error: ApiError) -> float:
         """Jitter: between half of a bound that doubles and all of it, so that no luck makes many requests; never sooner
-        than the server asked.
+        than the server asked. What is too large stays so for a while.
         """
+        if isinstance(error, TooLarge):
+            return LONGEST_BACKOFF_SECONDS
         asked = error.retry_after if isinstance(error, TooManyRequests) else None
         soon = isinstance(error, Unreachable) or asked is not None
         longest = LONGEST_SOON_SECONDS if soon else LONGEST_BACKOFF_SECONDS
@@ -196,7 +211,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """List in pages; one token that expired on the way makes the next attempt a single page."""
-        listing = self.store.listing()
+        listing, sizes = self.store.listing(), self._sizes()
         version = ""
         async with aclosing(
             self._client.pages(
@@ -209,14 +224,21 @@ class Reflector(Generic[T]):
         ) as pages:
             async for page in pages:
                 for place, raw in enumerate(page["items"], start=1):
+                    if sizes is not None:
+                        sizes.add(raw, len(orjson.dumps(raw)))
                     self.undecodable += not listing.add(raw)
                     if not place % READ_AT_ONCE:
                         await asyncio.sleep(0)
                 version = page["metadata"]["resourceVersion"]
         self._pages_lists = True
-        await self._enter(listing, version)
+        await self._enter(listing, version, sizes)
 
-    async def _enter(self, listing: Listing[T], version: str) -> None:
+    def _sizes(self) -> Sizes | None:
+        return self._size_limit.listing(self.resource.plural) if self._size_limit is not None else None
+
+    async def _enter(self, listing: Listing[T], version: str, sizes: Sizes | None) -> None:
+        if sizes is not None:
+            sizes.enter()
         for _ in listing.enter(version):
             await asyncio.sleep(0)
         if version and self._absent:
@@ -239,11 +261,12 @@ class Reflector(Generic[T]):
         params = {name: value for name, value in self._selectors.items() if value}
         params["timeoutSeconds"] = str(300 + int(300 * self._draw()))
         listing: Listing[T] | None = None
+        sizes: Sizes | None = None
         if self._version:
             params["resourceVersion"] = self._version
         else:
             params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-            listing = self.store.listing()
+            listing, sizes = self.store.listing(), self._sizes()
         watch = self._client.watch(
             self.resource,
             self._namespace,
@@ -265,16 +288,24 @@ class Reflector(Generic[T]):
                 if event == "ERROR":
                     raise from_status(raw)
                 if listing is None:
+                    if self._pace is not None:
+                        await self._pace.take()
+                    if self._size_limit is not None and event != "BOOKMARK":
+                        self._size_limit.observe(self.resource.plural, event, raw, len(line))
                     self._observe(event, raw)
                 elif event == "BOOKMARK" and (raw["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END):
                     version = raw["metadata"].get("resourceVersion")
                     if not version:
                         raise Unintelligible(200, "Unintelligible", "the first events end without a version")
-                    await self._enter(listing, version)
+                    await self._enter(listing, version, sizes)
                     listing = None
                 elif event == "DELETED":
                     self.undecodable += not listing.discard(raw)
+                    if sizes is not None:
+                        sizes.discard(raw)
                 elif event != "BOOKMARK":
+                    if sizes is not None:
+                        sizes.add(raw, len(line))
                     self.undecodable += not listing.add(raw)
 
     def _opened(self) -> None:

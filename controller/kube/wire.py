@@ -9,7 +9,7 @@ import orjson
 from multidict import CIMultiDictProxy
 
 from api.objects import Raw
-from controller.kube.errors import ApiError, Unintelligible, excerpt, from_answer, is_json
+from controller.kube.errors import ApiError, TooLarge, Unintelligible, excerpt, from_answer, is_json
 
 LINE_CAP_BYTES = 16 * 1024 * 1024
 
@@ -22,6 +22,18 @@ def _retry_after(headers: CIMultiDictProxy[str]) -> float | None:
 def refusal_of(response: aiohttp.ClientResponse, body: bytes) -> ApiError:
     """The typed error of an answer that is not 2xx."""
     return from_answer(response.status, response.headers.get("Content-Type", ""), body, _retry_after(response.headers))
+
+
+async def body_of(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The body of an answer. Raises ``TooLarge`` as soon as it is longer than ``most`` bytes."""
+    parts: list[bytes] = []
+    held = 0
+    async for chunk in response.content.iter_any():
+        held += len(chunk)
+        if held > most:
+            raise TooLarge(response.status, "TooLarge", f"an answer of more than {most:,} bytes is not read")
+        parts.append(chunk)
+    return b"".join(parts)
 
 
 def document_of(response: aiohttp.ClientResponse, body: bytes) -> Raw:

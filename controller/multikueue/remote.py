@@ -18,7 +18,9 @@ from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import ApiError
 from controller.kube.reflector import Reflector
+from controller.kube.size_limit import MEBIBYTE, SizeLimit
 from controller.kube.store import Store, verbatim
+from controller.kube.throttle import Throttle
 from controller.kube.workqueue import WorkQueue
 from controller.multikueue.survey import Survey
 from controller.refusals import Refusals
@@ -34,6 +36,14 @@ CHANGED_SECONDS = 30.0
 """After how long a Workload whose copy the worker changed is offered again."""
 DEADLINE_SECONDS = 15.0
 """How long a write in a worker cluster may take."""
+LARGEST_ANSWER = 64 * MEBIBYTE
+"""An answer of a worker cluster in bytes: a page of 500 objects of 130 KB."""
+LARGEST_STORES = 256 * MEBIBYTE
+"""All that is kept of a worker cluster, in bytes of JSON: some 35,000 Workloads."""
+CHANGES_A_SECOND, CHANGES_AT_ONCE = 500.0, 5000
+"""So many changes are read of a worker cluster: one that never stops to report some would take all of the CPU. Each Job
+causes a dozen, so that more than forty Jobs a second in one worker would be slowed down.
+"""
 
 
 class Remote:
@@ -63,7 +73,11 @@ class Remote:
         """``leading`` is set when this process leads: before, only the queues of the worker are followed."""
         self.name = name
         self._clock = clock
-        self.client = Client(connection, may_write=may_write, deadline_seconds=DEADLINE_SECONDS)
+        self.client = Client(
+            connection, may_write=may_write, deadline_seconds=DEADLINE_SECONDS, largest_answer=LARGEST_ANSWER
+        )
+        self._size_limit = SizeLimit(LARGEST_STORES)
+        self._pace = Throttle(CHANGES_A_SECOND, CHANGES_AT_ONCE)
         self.stores: dict[Resource, Store[Any]] = {
             resources.WORKLOADS: Store(resources.WORKLOADS.plural, _copy, {"one-of-several": _one_of_several})
         }
@@ -84,7 +98,7 @@ class Remote:
         """Why the worker's API server does not take the jobs of these Workloads, and since when."""
         self._malformed_since: dict[Key, float] = {}
         """Since when the worker serves a malformed job of these Workloads."""
-        self.survey = Survey(self.client, rows, requoted)
+        self.survey = Survey(self.client, rows, requoted, size_limit=self._size_limit, pace=self._pace)
         self._leading = leading
         self._heard = heard
         self._turned = turned
@@ -188,6 +202,8 @@ class Remote:
             store,
             label_selector=f"{Label.MULTIKUEUE_ORIGIN}={origin}",
             optional=resource in self._kinds,
+            size_limit=self._size_limit,
+            pace=self._pace,
             on_connection=lambda error: self._connection(resource, error),
         )
 

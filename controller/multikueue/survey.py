@@ -14,6 +14,8 @@ from controller import resources
 from controller.caches import Cached, Caches
 from controller.kube.client import Client
 from controller.kube.reflector import Reflector
+from controller.kube.size_limit import SizeLimit
+from controller.kube.throttle import Throttle
 from core.state.lookup import Lookup
 from core.state.state import State
 
@@ -26,14 +28,29 @@ SURVEYED: Final = (
 class Survey:
     """Follows the queues of a worker. ``lookup`` has them once all were listed; ``run`` in its own task."""
 
-    def __init__(self, client: Client, rows: Iterable[Cached], requoted: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        rows: Iterable[Cached],
+        requoted: Callable[[], None] | None = None,
+        *,
+        size_limit: SizeLimit | None = None,
+        pace: Throttle | None = None,
+    ) -> None:
         """``rows`` are those of the own cluster: the objects are read in the same way. ``requoted`` is called when the
         spec of a queue changes.
         """
         self.caches = Caches(State(), rows)
         self.lookup = Lookup(self.caches.state, ready=lambda: self.caches.started)
         self.reflectors = [
-            Reflector(client, resource, self.caches.stores[resource], optional=self.caches.rows[resource].optional)
+            Reflector(
+                client,
+                resource,
+                self.caches.stores[resource],
+                optional=self.caches.rows[resource].optional,
+                size_limit=size_limit,
+                pace=pace,
+            )
             for resource in SURVEYED
         ]
 

@@ -2,10 +2,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+import orjson
 import pytest
 
 from api.objects import Resource
-from controller.kube.client import Client
+from controller.kube.client import EMPTY_PAGES, Client
 from controller.kube.config import Connection
 from controller.kube.errors import (
     AlreadyExists,
@@ -15,6 +16,7 @@ from controller.kube.errors import (
     Forbidden,
     Gone,
     NotFound,
+    TooLarge,
     TooManyRequests,
     Unauthorized,
     Unintelligible,
@@ -140,6 +142,38 @@ async def test_a_list_that_is_no_list_is_an_error_rather_than_an_empty_world(cli
     proxy.inject(Answer(200, b'{"kind":"Thing","metadata":{}}', "application/json"))
     with pytest.raises(Unintelligible):
         await client.list(THINGS)
+
+
+def page(token: str, *items: object) -> Answer:
+    """A page of a list that goes on with a token."""
+    metadata = {"resourceVersion": "7", "continue": token}
+    return Answer(200, orjson.dumps({"kind": "ThingList", "metadata": metadata, "items": items}), "application/json")
+
+
+async def test_a_list_that_gives_the_same_token_again_is_an_error(client: Client, proxy: FaultProxy) -> None:
+    proxy.inject(page("on", {"metadata": {"name": "a"}}), times=3)
+    with pytest.raises(Unintelligible, match="a list of things without end"):
+        await client.list(THINGS)
+    assert len(proxy.seen) == 2
+
+
+async def test_a_list_of_empty_pages_without_end_is_an_error(client: Client, proxy: FaultProxy) -> None:
+    for number in range(EMPTY_PAGES + 5):
+        proxy.inject(page(str(number)))
+    with pytest.raises(Unintelligible, match="a list of things without end"):
+        await client.list(THINGS)
+    assert len(proxy.seen) == EMPTY_PAGES + 1
+
+
+async def test_an_answer_over_the_limit_is_not_read(proxy: FaultProxy, server: StandIn) -> None:
+    server.put(f"{PATH}/small", {})
+    server.put(f"{PATH}/large", {"spec": "x" * 2000})
+    async with Client(proxy.connection, largest_answer=1000) as client:
+        assert (await client.get(THINGS, "small", "ns"))["metadata"]["name"] == "small"
+        with pytest.raises(TooLarge, match="more than 1,000 bytes"):
+            await client.get(THINGS, "large", "ns")
+        with pytest.raises(TooLarge):
+            await client.list(THINGS)
 
 
 @pytest.mark.parametrize("fault", [Reset(), Reset(5, reaches=True), Truncate(5)], ids=["reset", "reset in body", "cut"])

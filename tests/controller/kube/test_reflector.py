@@ -13,8 +13,10 @@ from structlog.testing import capture_logs
 from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.config import Connection
-from controller.kube.reflector import ABSENT_SECONDS, READ_AT_ONCE, Reflector
+from controller.kube.reflector import ABSENT_SECONDS, LONGEST_BACKOFF_SECONDS, READ_AT_ONCE, Reflector
+from controller.kube.size_limit import SizeLimit
 from controller.kube.store import Store, verbatim
+from controller.kube.throttle import Throttle
 from tests.effort import cases
 from tests.eventually import PATIENCE, eventually
 from tests.faults import Answer, BlackHole, FaultProxy, Request, Reset, Truncate, html, status, throttled
@@ -41,7 +43,9 @@ class World:
         self.reflector = self.following()
         self.running: asyncio.Task[None] | None = None
 
-    def following(self, *, optional: bool = False) -> Reflector[Raw]:
+    def following(
+        self, *, optional: bool = False, size_limit: SizeLimit | None = None, pace: Throttle | None = None
+    ) -> Reflector[Raw]:
         """A reflector of the store whose time is the test's."""
         return Reflector(
             self.client,
@@ -49,6 +53,8 @@ class World:
             self.store,
             optional=optional,
             silence_seconds=5,
+            size_limit=size_limit,
+            pace=pace,
             on_synced=self._on_synced,
             clock=lambda: self.now,
             sleep=self._sleep,
@@ -424,6 +430,50 @@ async def test_an_event_too_long_to_hold_is_skipped(world: World) -> None:
     world.proxy.inject(Answer(200, huge + b"\n" + good + b"\n", "application/json"), watch=True)
     world.server.hang_up()
     await eventually(lambda: world.reflector.undecodable == 1)
+
+
+async def test_a_list_over_the_size_limit_is_not_kept_and_tried_again_later(world: World, streams: bool) -> None:
+    for number in range(3):
+        world.server.put(f"{PATH}/t{number}", {"spec": "x" * 1000})
+    world.reflector = world.following(size_limit=SizeLimit(2500))
+    world.running = asyncio.create_task(world.reflector.run())
+    await eventually(lambda: world.reflector.watch_errors["TooLarge"] > 1)
+    assert len(world.store) == 0 and not world.reflector.synced.is_set()
+    assert LONGEST_BACKOFF_SECONDS in world.waits
+    world.server.remove(f"{PATH}/t1")
+    await world.caught_up()
+    assert world.reflector.synced.is_set()
+
+
+async def test_a_store_does_not_grow_over_the_size_limit(world: World, streams: bool) -> None:
+    world.reflector = world.following(size_limit=SizeLimit(2500))
+    await world.start()
+    world.server.put(f"{PATH}/first", {"spec": "x" * 1000})
+    for size in (900, 1000):  # a change is no growth
+        world.server.put(f"{PATH}/second", {"spec": "x" * size})
+    await world.caught_up()
+    world.server.put(f"{PATH}/third", {"spec": "x" * 1000})
+    await eventually(lambda: world.reflector.watch_errors["TooLarge"] > 0)
+    assert {name(raw) for raw in world.store} == {"first", "second"}
+    world.server.remove(f"{PATH}/first")
+    await world.caught_up()
+    assert {name(raw) for raw in world.store} == {"second", "third"}
+
+
+async def test_changes_that_come_too_fast_are_read_later_and_the_first_list_is_not(world: World, streams: bool) -> None:
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    for number in range(5):
+        world.server.put(f"{PATH}/t{number}", {})
+    world.reflector = world.following(pace=Throttle(10, burst=3, clock=lambda: 0.0, sleep=wait))
+    await world.start()
+    for number in range(5):
+        world.server.put(f"{PATH}/t{number}", {"spec": 1})
+    await world.caught_up()
+    assert waits == [0.1, 0.2]
 
 
 async def test_the_list_of_a_restored_server_replaces_everything(world: World, streams: bool) -> None:
