@@ -189,6 +189,8 @@ class Remote:
         def changed(old: Raw | None, new: Raw | None) -> None:
             raw = new or old or {}
             kind = self._kinds.get(resource)
+            if kind is not None and kind.several and old is not None and new is not None and _like(old, new):
+                return
             for key in (key_of(raw),) if kind is None else kind.workloads_of(raw):
                 self._heard(self, key)
             if kind is not None and kind.several:
@@ -220,6 +222,14 @@ class Remote:
         elif all(self._followed.values()) and not self.connected:
             self.lost_since, self.trouble, self.attempts = None, "", 0
             self._turned(self)
+
+
+def _like(old: Raw, new: Raw) -> bool:
+    """Whether objects differ in nothing but their status. One with thousands of groups reports each that is ready, and
+    each report would be a change for all of them.
+    """
+    same = ({**each, "status": None, "metadata": {**each["metadata"], "resourceVersion": ""}} for each in (old, new))
+    return next(same) == next(same)
 
 
 def _copy(raw: Raw) -> Raw:

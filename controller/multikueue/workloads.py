@@ -43,6 +43,7 @@ from core.jobs.mirrored_owners import MIRRORED_OWNERS, several_of
 from core.model import Workload
 from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker
+from core.multikueue.siblings import Siblings
 from core.state.lookup import Lookup
 from core.wire import active
 from core.wire.active import condition_of, is_active
@@ -113,6 +114,8 @@ class MultiKueue:
         """Copies in workers whose Workload here was deleted."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._rounds: dict[Key, float] = {}
+        self._siblings: dict[str, Siblings] = {}
+        """The groups of objects that have several, by uid."""
         self._ran: dict[Key, str] = {}
         """The worker that was chosen last for a Workload with quota: an eviction removes it from the status."""
 
@@ -181,13 +184,15 @@ class MultiKueue:
         key = key_of(raw)
         concerned = self._concerned(raw) or (old is not None and self._concerned(old))
         self._remember(key, new)
+        self._count_among_siblings(key, old, new)
         if not concerned:
             return
-        if _place(old) != _place(new):
-            others = [*self._others(raw)]
-            if not any(each.cluster_name for each in others):  # else they know their place
-                for each in others:
-                    self.changed(each.key)
+        if _place(old) != _place(new) and several_of(raw) is not None:
+            uid = _job_uid(raw)
+            if not self._siblings_of(uid).placed_without(key):  # else they know their place
+                for each in self._groups(uid):
+                    if each.key != key:
+                        self.changed(each.key)
         if new is None:
             for remote in self.clusters.remotes():
                 remote.forget(key)
@@ -430,7 +435,7 @@ class MultiKueue:
             policy=policy,
             replaced=self._replaced(local),
             successor=self.caches.state.replacement(local),
-            others=tuple(self._others(raw)),
+            siblings=self._siblings_of(_job_uid(raw)) if several_of(raw) is not None else Siblings(),
             round_began=self._rounds.get(key),
         )
 
@@ -480,20 +485,33 @@ class MultiKueue:
     def _shared(self, worker: Worker, key: Key) -> Worker:
         """The worker, with whether other Workloads run there by the same objects."""
         origins = {meta.annotations(each).get(names.Annotation.MULTIKUEUE_ORIGIN_UID) for each in worker.jobs}
-        others = (each for uid in origins if uid for each in self._groups(uid, without=key))
-        return replace(worker, shared=True) if any(_runs_in(each, worker.name) for each in others) else worker
+        runs = any(self._siblings_of(str(uid)).runs_in(worker.name, without=key) for uid in origins if uid)
+        return replace(worker, shared=True) if runs else worker
 
-    def _others(self, raw: Raw) -> Iterator[Workload]:
-        """The Workloads of the other groups of an object."""
-        if several_of(raw) is not None:
-            yield from self._groups(meta.labels(raw).get(names.Label.JOB_UID), without=key_of(raw))
+    def _siblings_of(self, uid: str) -> Siblings:
+        """The groups of the object with this uid: read once, and then kept up to date."""
+        found = self._siblings.get(uid)
+        if found is None:
+            found = Siblings(self._groups(uid))
+            if found:
+                self._siblings[uid] = found
+        return found
 
-    def _groups(self, uid: str | None, *, without: Key) -> Iterator[Workload]:
-        """The Workloads of the groups of the object with this uid, without one."""
+    def _groups(self, uid: str) -> Iterator[Workload]:
+        """The Workloads of the groups of the object with this uid."""
         for raw in self.caches.workloads.by_index("job-uid", uid):
             value = self.caches.get(key_of(raw))
-            if value is not None and value.key != without and several_of(raw) is not None:
+            if value is not None and several_of(raw) is not None:
                 yield value
+
+    def _count_among_siblings(self, key: Key, old: Raw | None, new: Raw | None) -> None:
+        """A Workload has changed: counts it among the groups of its object, if these were asked for before."""
+        uids = {_job_uid(raw) for raw in (old, new) if raw is not None}
+        for uid in uids & self._siblings.keys():
+            mine = new is not None and _job_uid(new) == uid and several_of(new) is not None
+            self._siblings[uid].set(key, self.caches.get(key) if mine else None)
+            if not self._siblings[uid]:
+                del self._siblings[uid]
 
     def _remember(self, key: Key, raw: Raw | None) -> None:
         """Keeps which worker was chosen until the quota is released."""
@@ -571,9 +589,9 @@ class MultiKueue:
         return None
 
 
-def _runs_in(workload: Workload, worker: str) -> bool:
-    over = workload.holds(names.Condition.EVICTED) or workload.holds(names.Condition.FINISHED)
-    return workload.cluster_name == worker and workload.holds(names.Condition.QUOTA_RESERVED) and not over
+def _job_uid(raw: Raw) -> str:
+    """The uid of the job of a Workload, or of the object of which it is one of several groups."""
+    return str(meta.labels(raw).get(names.Label.JOB_UID) or "")
 
 
 def _place(raw: Raw | None) -> tuple[str, bool]:

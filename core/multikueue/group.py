@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from api import names
@@ -11,6 +11,7 @@ from core.jobs import meta
 from core.jobs.mirrored import Mirrored
 from core.model import CheckState, Raw, Workload
 from core.multikueue.shape import MALFORMED
+from core.multikueue.siblings import Siblings, turn
 from core.wire.active import condition_of
 from core.wire.timestamps import maybe_epoch
 
@@ -118,7 +119,7 @@ class Group:
 
     ``kind`` is None for a kind of job that cannot run in another cluster, ``owner`` how messages name it; ``job`` is
     None while it is not known. Of slices of an elastic job ``replaced`` is the one that this one replaces, and
-    ``successor`` the one that replaces it. ``others`` are the Workloads of the other groups of the same object.
+    ``successor`` the one that replaces it. ``siblings`` are the Workloads of the groups of the same object.
     ``round_began`` is when the incremental dispatcher nominated last.
     """
 
@@ -134,7 +135,7 @@ class Group:
     ran: str = ""
     replaced: Workload | None = None
     successor: Workload | None = None
-    others: tuple[Workload, ...] = ()
+    siblings: Siblings = field(default_factory=Siblings)
     policy: Policy = field(default_factory=Policy)
     round_began: float | None = None
 
@@ -229,28 +230,15 @@ class Group:
     @property
     def place(self) -> str:
         """The worker in which other groups of the same object run, so that this one does, too; '' if there is none."""
-        return min((each.cluster_name for each in self._others() if each.cluster_name), default="")
+        return self.siblings.place(self.check.name) if self.check is not None else ""
 
     @property
     def awaits_another(self) -> bool:
         """Whether another group of the same object is first: the others are not offered until its worker is known."""
-        if self.local is None or self.place:
+        if self.local is None or self.check is None or self.place:
             return False
-        return any(_turn(each) < _turn(self.local) for each in self._others())
-
-    def _others(self) -> Iterator[Workload]:
-        """The other groups that hold quota, and that MultiKueue sends to workers."""
-        assert self.check is not None
-        for each in self.others:
-            asks = any(check.name == self.check.name for check in each.checks)
-            gone = each.deleting or each.holds(Condition.EVICTED) or each.holds(Condition.FINISHED)
-            if asks and not gone and each.holds(Condition.QUOTA_RESERVED):
-                yield each
-
-
-def _turn(workload: Workload) -> tuple[bool, float, str]:
-    """The order of the groups of an object: one that is offered already stays the first."""
-    return not workload.nominated, workload.created, workload.key.name
+        first = self.siblings.first(self.check.name)
+        return first is not None and first < turn(self.local)
 
 
 def first(workers: Sequence[Worker], condition: str) -> Worker | None:

@@ -28,6 +28,7 @@ from core.jobs.mirrored import Mirrored
 from core.model import CheckState, Key, Raw, Workload
 from core.multikueue import here, there
 from core.multikueue.group import Group, Policy, Worker
+from core.multikueue.siblings import Siblings
 from core.simulation.simulation import MOST_STEPS, Arrival, Check, Course, Simulation, Timeline
 from core.state.lookup import Lookup
 from core.state.state import State
@@ -384,7 +385,7 @@ class _Fleet:
             job=origin.job,
             replaced=self.manager.workloads.get(local.replaces) if local.replaces is not None else None,
             successor=self.manager.state.replacement(local),
-            others=self._of_same_object(key) if origin.kind is not None and origin.kind.several else (),
+            siblings=Siblings(self._of_same_object(key) if origin.kind is not None and origin.kind.several else ()),
             ran=ran,
             policy=self.policy,
             round_began=self.rounds.get(key),

@@ -23,7 +23,7 @@ from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB, POD
-from core.jobs.pod_owners import STATEFUL_SET
+from core.jobs.pod_owners import LEADER_WORKER_SET, STATEFUL_SET
 from core.model import Key, Raw
 from core.model.owner import Owner
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
@@ -115,6 +115,20 @@ def test_a_deleted_pod_wakes_the_set_whose_quota_it_used() -> None:
     assert len(sets.queue) == 0
     caches.stores[POD.resource].observe("DELETED", found)
     assert len(sets.queue) == 1
+
+
+@pytest.mark.parametrize(("groups", "at_once"), [(3, True), (2000, False)])
+async def test_a_set_with_thousands_of_groups_is_considered_once_for_many_changes(groups: int, at_once: bool) -> None:
+    """Each group that changes is a change of the set, and each look at it is at all groups."""
+    caches = Caches(State(), rows([POD], [LEADER_WORKER_SET]))
+    sets = PodOwnerReconciler(LEADER_WORKER_SET, caches, cast(Writer, None), cast(Recorder, None), Settings())
+    found = made("LeaderWorkerSet", "l", {"replicas": groups})
+    found["metadata"] |= {"namespace": "ns", "resourceVersion": "1", "uid": "u"}
+    caches.stores[LEADER_WORKER_SET.resource].observe("ADDED", found)
+    for _ in range(3):
+        sets.changed(Key("ns", "l"))
+    assert (len(sets.queue), sets.queue.delayed) == ((1, 0) if at_once else (0, 1))
+    sets.queue.close()
 
 
 def test_a_withdrawn_reservation_updates_the_queue_statuses_although_no_object_changed() -> None:

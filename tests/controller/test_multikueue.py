@@ -794,3 +794,39 @@ async def test_the_choice_of_a_worker_and_the_admission_are_one_write_with_two_e
         ("MultiKueue", 'The workload was admitted on "w1"'),
         ("Admitted", "Admitted by ClusterQueue cq, wait time since reservation was 3s"),
     ]
+
+
+async def test_the_groups_of_an_object_are_read_once_and_then_followed() -> None:
+    """An object may have thousands: each of their changes must not look at all of them."""
+    world = World("w1", "w2")
+    notes = {
+        "kueue.x-k8s.io/job-owner-gvk": "leaderworkerset.x-k8s.io/v1, Kind=LeaderWorkerSet",
+        "kueue.x-k8s.io/job-owner-name": "l",
+    }
+
+    def enter(name: str, cluster: str = "", **found: str) -> None:
+        status: Raw = {"conditions": conditions(QuotaReserved="True", **found)}
+        status |= {"clusterName": cluster} if cluster else {}
+        status["admissionChecks"] = [{"name": "mk", "state": CheckState.PENDING, "message": ""}]
+        status["admission"] = {"clusterQueue": "cq", "podSetAssignments": [{"name": "main", "count": 1}]}
+        marks: Raw = {"labels": {"kueue.x-k8s.io/job-uid": "u-l"}, "annotations": notes, "ownerReferences": []}
+        world.observe(resources.WORKLOADS, workload(status=status, name=name, uid=name, **marks))
+
+    def seen(name: str) -> tuple[str, bool]:
+        found = world.multikueue.group(Key("ns", name))
+        return found.place, found.awaits_another
+
+    read = world.multikueue._groups = Mock(wraps=world.multikueue._groups)  # type: ignore[method-assign]
+    for name in "abc":
+        enter(name)
+    read.reset_mock()
+    assert [seen(name) for name in "abc"] == [("", False), ("", True), ("", True)]
+    enter("a", "w2")
+    assert [seen(name) for name in "bc"] == [("w2", False)] * 2
+    enter("a", "w2", Evicted="True")
+    assert [seen(name) for name in "bc"] == [("", False), ("", True)]
+    enter("b", "w1")
+    assert seen("c") == ("w1", False)
+    world.observe(resources.WORKLOADS, workload(name="b", uid="b", labels={}, annotations={}))
+    assert seen("c") == ("", False)
+    assert read.call_count < 5, "once, and once for each that was the first to go to a worker"

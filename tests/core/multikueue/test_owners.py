@@ -16,6 +16,7 @@ from core.jobs.pod_owners import LEADER_WORKER_SET, STATEFUL_SET
 from core.model import Workload
 from core.multikueue import here
 from core.multikueue.group import Group, Worker
+from core.multikueue.siblings import Siblings
 from core.multikueue.there import Begin, Change, Forward, Withdraw, decide
 from tests.core.multikueue.groups import NOW, copy, group
 
@@ -119,7 +120,7 @@ def of_group(*others: Workload, replicas: int = 2, cluster: str = "w1", **given:
     found = group(check=given.pop("check", CheckState.READY), cluster=cluster, **given)
     assert found.local is not None
     local = fields(found.local, created=NOW)
-    return replace(found, local=local, kind=GROUPS, job=set_of_groups(replicas), others=others)
+    return replace(found, local=local, kind=GROUPS, job=set_of_groups(replicas), siblings=Siblings(others))
 
 
 def waiting(*others: Workload, **given: Any) -> Group:
