@@ -120,7 +120,8 @@ class Group:
     ``kind`` is None for a kind of job that cannot run in another cluster, ``owner`` how messages name it; ``job`` is
     None while it is not known. Of slices of an elastic job ``replaced`` is the one that this one replaces, and
     ``successor`` the one that replaces it. ``siblings`` are the Workloads of the groups of the same object.
-    ``round_began`` is when the incremental dispatcher nominated last.
+    ``round_began`` is when the incremental dispatcher nominated last. ``required`` are the checks that its ClusterQueue
+    asks for.
     """
 
     now: float
@@ -138,6 +139,7 @@ class Group:
     siblings: Siblings = field(default_factory=Siblings)
     policy: Policy = field(default_factory=Policy)
     round_began: float | None = None
+    required: tuple[str, ...] = ()
 
     @property
     def configured(self) -> tuple[Worker, ...]:

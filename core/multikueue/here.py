@@ -239,7 +239,8 @@ def awaited(g: Group) -> Action | None:
 
 def admitted_there(g: Group) -> Action | None:
     """The first worker that admits the Workload is the one in which it runs. It stays the one if the check is added
-    again while the job runs. The same write admits the Workload here, unless another check is not ready.
+    again while the job runs. The same write admits the Workload here, unless another check is not ready, or is asked
+    for by now and not in its status yet.
     """
     assert g.local is not None and g.check is not None
     if g.check.state != CheckState.PENDING or not (g.unassigned or g.assigned):
@@ -250,7 +251,8 @@ def admitted_there(g: Group) -> Action | None:
         return None
     message = f'The workload was admitted on "{worker.name}"'
     after = replace(_with(g, CheckState.READY, message), cluster_name=worker.name, nominated=())
-    if transitions.checks_ready(after) and after.active and not after.holds(Condition.DEACTIVATION_TARGET):
+    known = {each.name for each in after.checks}.issuperset(g.required)
+    if known and transitions.checks_ready(after) and after.active and not after.holds(Condition.DEACTIVATION_TARGET):
         after = transitions.admitted_in_step(after, g.now)
         after = transitions.pods_awaited(after, g.now) if g.policy.follows_pods else after
     return _update(g, after, "admit", message, worker.name)

@@ -443,6 +443,14 @@ CHOICES: dict[str, tuple[Group, bool]] = {
         group(on("w1", Admitted="True"), cluster="w1", other=CheckState.PENDING, Admitted="True"),
         True,
     ),
+    "nor one whose ClusterQueue asks for another check, which its status does not have yet": (
+        replace(group(on("w1", Admitted="True"), Admitted="False"), required=("mk", "new")),
+        False,
+    ),
+    "one whose checks are those of its ClusterQueue is": (
+        replace(group(on("w1", Admitted="True"), Admitted="False", other=CheckState.READY), required=("mk", "other")),
+        True,
+    ),
     "a larger slice that waits for another check is not admitted": (
         group(on("w1", Admitted="True"), cluster="w1", other=CheckState.PENDING, Admitted="False"),
         False,
