@@ -24,8 +24,9 @@ from core.workload import transitions
 
 PREEMPTION_SECONDS = 300.0
 """How long one variant alone may preempt others, before the next one may."""
-_FOLLOWED = ("queueName", "priority", "priorityClassRef")
-"""The fields of a parent's spec that its waiting variants follow."""
+_PRIORITY = ("priority", "priorityClassRef")
+_FOLLOWED = ("queueName", *_PRIORITY)
+"""The fields of a parent's spec that its waiting variants follow; one that holds quota follows the priority."""
 _OWN = (
     names.Label.CONCURRENT_ADMISSION_PARENT,
     names.Label.JOB_UID,
@@ -178,22 +179,20 @@ def stale(f: Family) -> Action | None:
 
 
 def followed(f: Family) -> Action | None:
-    """Variants with which the parent does not run follow its queue and priority; one with other pod sets, or with quota
-    of another queue, is created again.
+    """Variants follow the priority of their parent, and its queue while they hold no quota. One with which the parent
+    does not run is created again if the pod sets have changed, or the queue while it holds quota.
     """
     specs = {each.key: raw["spec"] for each, raw in f.members}
     mine = f.raw["spec"]
     for each in f.variants:
-        if _runs_with(f.parent, each):
-            continue
         its, held = specs[each.key], _has_reservation(each)
-        if its.get("podSets") != mine.get("podSets"):
+        runs = _runs_with(f.parent, each)
+        if not runs and its.get("podSets") != mine.get("podSets"):
             return Delete(each, f'Variant Workload "{each.key}" deleted; the pod sets of its parent have changed')
-        if held and its.get("queueName") != mine.get("queueName"):
+        if not runs and held and its.get("queueName") != mine.get("queueName"):
             return Delete(each, f'Variant Workload "{each.key}" deleted; the queue of its parent has changed')
-        if not held and (
-            changes := {field: mine.get(field) for field in _FOLLOWED if its.get(field) != mine.get(field)}
-        ):
+        fields = _PRIORITY if held else _FOLLOWED
+        if changes := {field: mine.get(field) for field in fields if its.get(field) != mine.get(field)}:
             return Change(each, guarded({"spec": changes}, each))
     return None
 

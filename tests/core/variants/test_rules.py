@@ -429,6 +429,18 @@ def test_a_variant_that_runs_stays_when_the_pod_sets_of_its_parent_change() -> N
     assert found.settle().holding() == ["spot"]
 
 
+@pytest.mark.parametrize("runs", [True, False], ids=["it runs", "its checks are open"])
+def test_a_variant_with_quota_follows_the_priority_of_its_parent_and_keeps_its_quota(*, runs: bool) -> None:
+    """Else it would be preempted, or preempt others, by a priority that the job has no more."""
+    found = Api(queue=queue(checks=NODES)).settle().admit("spot", checks=() if runs else ("nodes",))
+    before = found.variants["spot"].uid
+    found.objects["job-j-12345"]["spec"] |= {"priority": 9, **({"queueName": "other"} if runs else {})}
+    found.settle()
+    assert {each.priority for each in found.variants.values()} == {9}
+    assert (found.holding(), found.variants["spot"].uid, found.variants["spot"].queue) == (["spot"], before, "lq")
+    assert found.runs_in() == ("spot" if runs else "")
+
+
 def test_a_workload_that_was_admitted_before_the_gate_was_on_runs_on() -> None:
     found = Api()
     given = {"name": "main", "count": 1, "flavors": {"cpu": "spot"}}
