@@ -106,10 +106,14 @@ class Variants:
             self.queue.add(workload.key)
 
     def _queue_of(self, workload: Workload) -> ClusterQueue | None:
-        """The ClusterQueue of a parent; None if it is none, or its LocalQueue or ClusterQueue is missing."""
+        """The ClusterQueue of a parent: where it or a variant of it has quota, or else of its LocalQueue. None if it is
+        no parent, or its LocalQueue or ClusterQueue is missing.
+        """
         state = self.caches.state
         local = state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))
-        name = workload.admission.cluster_queue if workload.admission is not None else local and local.cluster_queue
+        family = [workload, *(self.caches.variants_of(workload) if workload.parent else ())]
+        held = next((each.admission for each in family if each.admission is not None), None)
+        name = held.cluster_queue if held is not None else local and local.cluster_queue
         found = state.reservations.cluster_queues.get(name or "")
         return found if found is not None and (workload.parent or found.migration is not None) else None
 

@@ -59,7 +59,7 @@ from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
-from core.quota.reservations import Reservations, put
+from core.quota.reservations import Reservations, discard, put
 from core.quota.usage import Reservation, finished, holds_quota, reservation
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.local_queue_usage import LocalQueueUsage
@@ -86,6 +86,10 @@ class State:
         self._preempted = PreemptedWorkloads()
         self._replaced_by: dict[tuple[Key, Owner | None], Key] = {}
         """The slices of elastic jobs that others replace, which may wait or hold quota."""
+        self._parents: dict[str, Key] = {}
+        """Workloads that are admitted through variants, by uid."""
+        self._variants: dict[str, set[Key]] = {}
+        """Variants by the uid of their parent."""
         self._cycle = 0
 
     # The objects that workloads depend on.
@@ -147,6 +151,7 @@ class State:
             self.local_queue_usage.refund(key)
             if gone is not None:
                 self._forget_replacement(gone)
+                self._forget_family(gone)
             return
         workload = self.workloads[key] = self.pending.with_shared_pod_sets(workload)
         if workload.replaces is not None and self._replaces_itself(workload):
@@ -155,10 +160,12 @@ class State:
             self._replaced_by[workload.replaces, workload.owner] = key
             if workload.owner is not None and self.successor(workload.replaces) == key:
                 del self._replaced_by[workload.replaces, None]  # its job has adopted it
-        if workload.parent or (workload.variant_of and not self.policy.concurrent_admission):
-            # With the feature gate a parent's variants wait and use quota, without it only the parent does.
+        if self._stands_for_another(workload):
             self._stop_waiting(key)
-            self._release_reservation(key)
+            self._evicting.discard(key)
+            held = self._release_reservation(key)
+            if held is not None:
+                self._preempted.quota_released(key, held.cluster_queue)
             return
         if holds_quota(workload):
             self._assumed.discard(key)
@@ -180,6 +187,9 @@ class State:
                 self._mark_ready(self.pending.enqueue(workload))
             else:
                 self._stop_waiting(key)
+        if workload.variant_of:
+            self._variants.setdefault(workload.variant_of, set()).add(key)
+            self._count_parent(workload.variant_of)
 
     def unassume(self, key: Key, not_before: float = 0.0) -> None:
         """The write of a decision failed: releases the assumed quota and requeues the workload; a victim is not
@@ -443,6 +453,32 @@ class State:
             if old is not None and holds_quota(old):
                 self.set_workload(old.key, old)
 
+    def _stands_for_another(self, workload: Workload) -> bool:
+        """Whether it neither waits nor uses quota: a parent, whose variants do, or without the feature gate a variant,
+        whose parent does. A parent whose variant is gone while its pods run holds the quota itself.
+        """
+        if not workload.parent:
+            return bool(workload.variant_of) and not self.policy.concurrent_admission
+        self._parents[workload.uid] = workload.key
+        if not holds_quota(workload):
+            return True
+        variants = (self.workloads.get(key) for key in self._variants.get(workload.uid, ()))
+        return any(_has_quota_of(each, workload) for each in variants if each is not None)
+
+    def _count_parent(self, uid: str) -> None:
+        """Counts a parent with quota, or stops counting it, after one of its variants has changed."""
+        parent = self.workloads.get(self._parents[uid]) if uid in self._parents else None
+        if parent is not None and parent.uid == uid and holds_quota(parent):
+            self.set_workload(parent.key, parent)
+
+    def _forget_family(self, workload: Workload) -> None:
+        """A workload is gone: its parent may hold quota without it."""
+        if self._parents.get(workload.uid) == workload.key:
+            del self._parents[workload.uid]
+        if workload.variant_of:
+            discard(self._variants, workload.variant_of, workload.key)
+            self._count_parent(workload.variant_of)
+
     def _stop_waiting(self, key: Key) -> None:
         """A workload waits no longer and got no quota: workloads that are parked behind it are decided again."""
         name = self.pending.where(key)
@@ -524,6 +560,11 @@ def _claimed(old: Key | None, key: Key, *, claims: bool) -> Key | None:
     if claims:
         return key
     return None if old == key else old
+
+
+def _has_quota_of(variant: Workload, parent: Workload) -> bool:
+    """Whether a variant holds the quota with which its parent is admitted."""
+    return variant.variant_of == parent.uid and holds_quota(variant) and variant.admission == parent.admission
 
 
 def _queue_of(decision: Reserve | Wait) -> str:

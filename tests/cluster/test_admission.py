@@ -157,5 +157,13 @@ def test_a_job_moves_to_the_preferred_flavor_when_that_is_free(
         world.until("it moves when the preferred flavor is free", lambda: flavor("second") == best)
         parent = world.workload("second")
         assert [each["reason"] for each in parent["status"]["schedulingStats"]["evictions"]] == ["VariantEvicted"]
+        name, evicted = parent["metadata"]["name"], "EvictedDueToConcurrentAdmission"
+        owned = [
+            each for each in world.get("workloads")["items"] if each["metadata"]["ownerReferences"][0]["name"] == name
+        ]
+        (variant,) = (each for each in owned if holds(each, "QuotaReserved"))
+        world.delete("workloads", variant["metadata"]["name"])
+        world.until("without its variant it is evicted", lambda: evicted in world.events("Workload", name))
+        world.until("it runs with another one", lambda: flavor("second") == best)
         world.delete("jobs", "second")
         world.until("nothing is left", lambda: not world.workloads())

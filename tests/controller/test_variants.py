@@ -215,6 +215,23 @@ async def test_a_variant_that_exists_and_has_not_arrived_is_not_created_again_at
     assert [reason for reason, _ in process.told.events] == ["CreatedVariant"]
 
 
+@pytest.mark.parametrize("evicted", [False, True])
+async def test_the_quota_of_a_variant_is_not_held_without_end_when_its_local_queue_is_deleted(evicted: bool) -> None:
+    """It was admitted a moment before: the parent runs, as any Workload that was admitted. If it was evicted, the quota
+    is released.
+    """
+    process = await settled(Process(set_up()), restarts=False, lost=None)
+    reserve(process, "spot")
+    if evicted:
+        process.look()
+        evict(process)
+    del process.api.objects[resources.LOCAL_QUEUES, Key("ns", "lq")]
+    process = await settled(Process(process.api), restarts=False, lost=None)
+    spot = process.caches.get(Key("ns", variant_name(KEY.name, "u-p", "spot")))
+    assert spot is not None
+    assert (process.parent.holds("Admitted"), spot.holds("QuotaReserved")) == (not evicted, not evicted)
+
+
 def reserve(process: Process, flavor: str) -> None:
     """The scheduler's part: quota is reserved for the variant of a flavor."""
     (variant,) = (each for each in process.caches.decoded.values() if each.allowed_flavors == (flavor,))

@@ -28,6 +28,7 @@ from core.model import (
 )
 from core.model.policy import SchedulingPolicy
 from core.state.queries import why_unadmitted
+from core.state.queue_status import reservations
 from core.state.state import State
 from core.wire import decode
 from core.wire.decode import WorkloadContext
@@ -88,10 +89,48 @@ def test_variants_of_equal_workloads_are_decided_by_their_flavor(cached: int) ->
 def test_a_workload_that_is_admitted_through_variants_does_not_wait_itself_and_uses_no_quota() -> None:
     found = put(queues(), workload("p", 2))
     assert cycle(found) == {}
-    parent = variant("default", admitted=True)
-    put(found, workload("p", 2, parent=True, admission=parent.admission, conditions=parent.conditions))
+    assert cycle(put(found, workload("p", 2, parent=True), variant("default")))["p-default"].__class__ is Reserve
+    put(found, variant("default", admitted=True), parent("default"))
     assert found.reservations.get(Key("ns", "p")) is None
-    assert cycle(put(found, variant("default")))["p-default"].__class__ is Reserve
+    assert found.reservations.get(Key("ns", "p-default")) is not None
+
+
+def parent(flavor: str, **fields: Any) -> Workload:
+    """A parent that runs with the variant for a flavor."""
+    given = variant(flavor, admitted=True)
+    return workload("p", 2, parent=True, **{"admission": given.admission, "conditions": given.conditions, **fields})
+
+
+@pytest.mark.parametrize("parent_first", [False, True])
+def test_a_parent_holds_the_quota_of_its_variant_that_is_gone_until_its_pods_are(*, parent_first: bool) -> None:
+    running, other = variant("default", admitted=True), variant("default", of="q")
+    objects = (parent("default"), running) if parent_first else (running, parent("default"))
+    found = put(queues(spot=0), *objects)
+    assert [held.workload.key for held in reservations(found, "a")] == [running.key]
+    found.set_workload(running.key, None)
+    assert [held.workload.key for held in reservations(found, "a")] == [Key("ns", "p")]
+    assert isinstance(cycle(put(found, other))["q-default"], Wait)
+    evicted = parent("default", conditions=(*running.conditions, Condition("Evicted", True)))
+    put(found, evicted)
+    assert cycle(found).get("q-default").__class__ is not Reserve
+    found.check()
+    put(found, parent("default", admission=None, conditions=(Condition("QuotaReserved", False),)))
+    assert cycle(found)["q-default"].__class__ is Reserve
+    found.check()
+
+
+def test_a_variant_with_the_quota_of_its_parent_is_counted_instead_of_it() -> None:
+    """Also one that replaces the variant with which it was admitted."""
+    found = put(queues(), parent("default"), variant("spot", admitted=True))
+    assert found.reservations.get(Key("ns", "p")) is not None  # its pods use the other flavor
+    put(found, variant("default", admitted=True))
+    assert found.reservations.get(Key("ns", "p")) is None
+    finished = (*variant("default", admitted=True).conditions, Condition("Finished", True))
+    put(found, replace(variant("default", admitted=True), conditions=finished))
+    assert found.reservations.get(Key("ns", "p")) is not None
+    put(found, parent("default", conditions=finished))
+    assert found.reservations.get(Key("ns", "p")) is None
+    found.check()
 
 
 def test_a_workload_waits_itself_while_the_gate_is_off() -> None:
