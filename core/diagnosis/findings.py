@@ -18,6 +18,7 @@ from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
 from core.model.owner import owner
 from core.wire.decode import variant_of
+from core.workload.lifecycle import OF_A_QUEUE
 
 DEFINITIONS: Final = "customresourcedefinitions"
 CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -229,8 +230,8 @@ def jobs_without_quota(facts: Facts) -> Iterator[Finding]:
 
 
 def leftover_variants(facts: Facts) -> Iterator[Finding]:
-    """Variants of a Workload that runs, or has ended, without them: the feature gate ConcurrentAdmission was switched
-    off.
+    """Variants of a Workload that waits or runs, or has ended, without them: the feature gate ConcurrentAdmission was
+    switched off.
     """
     variants: dict[str, list[Raw]] = {}
     for raw in facts.of(Resource.WORKLOADS):
@@ -248,12 +249,14 @@ def leftover_variants(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_alone(parent: Raw, variants: Sequence[Raw]) -> bool:
-    """Whether a Workload has ended or holds quota, and none of its variants has or does."""
+    """Whether a Workload has ended, or waits in a queue itself, or holds quota, which none of its variants does."""
 
     def holds(raw: Raw, kind: str) -> bool:
         return condition(raw, kind).get("status") == "True"
 
     if holds(parent, Condition.FINISHED):
+        return True
+    if condition(parent, Condition.QUOTA_RESERVED).get("reason") in OF_A_QUEUE:
         return True
     runs = holds(parent, Condition.QUOTA_RESERVED) and not holds(parent, Condition.EVICTED)
     return runs and not any(holds(each, Condition.QUOTA_RESERVED) for each in variants)

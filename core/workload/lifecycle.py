@@ -48,6 +48,9 @@ _OF_THE_CYCLE = frozenset(
 )
 """Reasons of the cycle, which stay until its next decision; the other reasons are decided and removed by these rules.
 """
+OF_A_QUEUE = _OF_THE_CYCLE - {PendingReason.PENDING_EVALUATION}
+"""Reasons that only a workload has that waits in a queue: not one that is admitted through variants."""
+_EVALUATED = "Workload is pending evaluation in the scheduling queue"
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 _GATED = "Admission is gated by: "
 _UNTOLD = frozenset(
@@ -378,9 +381,11 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
     if s.bypassed and (old is None or old.reason in _UNTOLD):
         return s.bypassed, BYPASSED
     gated = old is not None and old.reason == PendingReason.ADMISSION_GATED and not tells_gate(w)
+    if w.parent and old is not None and old.reason in OF_A_QUEUE:
+        return PendingReason.PENDING_EVALUATION, _EVALUATED
     if gated or (old is not None and old.reason in _OF_THE_CYCLE):
         return "", ""
-    return PendingReason.PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+    return PendingReason.PENDING_EVALUATION, _EVALUATED
 
 
 def _holding(w: Workload) -> bool:

@@ -75,6 +75,13 @@ def parent(**conditions: bool) -> Raw:
     return workload(uid="p") | {"status": status(Admitted=True, **conditions)}
 
 
+def waits(reason: str) -> Raw:
+    """A parent without quota, for this reason."""
+    return workload(uid="p") | {
+        "status": {"conditions": [{"type": "QuotaReserved", "status": "False", "reason": reason}]}
+    }
+
+
 def healthy() -> Facts:
     objects = {
         "customresourcedefinitions": definitions(),
@@ -262,9 +269,11 @@ def test_every_rule_has_a_case() -> None:
         pytest.param([parent(Finished=True), variant("v", finished=True)], "", id="all have ended"),
         pytest.param([parent(Finished=True), variant("v")], "v", id="the parent has ended"),
         pytest.param([parent(QuotaReserved=True), variant("w"), variant("v")], "v w", id="the parent runs"),
+        pytest.param([waits("WaitingForQuota"), variant("v")], "v", id="the parent waits itself"),
+        pytest.param([waits("PendingEvaluation"), variant("v")], "", id="it waits for its variants"),
     ],
 )
-def test_variants_are_left_over_when_their_parent_runs_or_ends_without_them(found: list[Raw], left: str) -> None:
+def test_variants_are_left_over_when_their_parent_waits_runs_or_ends_without_them(found: list[Raw], left: str) -> None:
     fixes = [each.fix for name, each in findings(having("workloads", *found)(healthy())) if name == "leftover-variants"]
     command = f"kubectl delete workloads.kueue.x-k8s.io -n a {left}; Kubernetes deletes them with the Workload, too"
     assert fixes == ([command] if left else [])

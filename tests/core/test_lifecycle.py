@@ -127,6 +127,12 @@ def test_the_reason_written_by_a_cycle_is_kept() -> None:
     assert next_step(waiting, around()) == Idle()
 
 
+def test_a_workload_that_is_admitted_through_variants_has_no_reason_of_a_queue_any_more() -> None:
+    """It waited itself before its ClusterQueue asked for variants."""
+    waiting = transitions.waiting(PENDING, "WaitingForQuota", "1 more needed", NOW - 5)
+    assert facts(live(replace(waiting, parent=True), around()))["QuotaReserved"] == "False/PendingEvaluation"
+
+
 def test_requests_that_violate_a_rule_are_reported() -> None:
     after = live(replace(PENDING, invalid=("resources validation failed: x",)), around())
     assert message(after, "QuotaReserved") == "resources validation failed: x"
