@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from http.client import HTTPException
@@ -19,11 +19,12 @@ from tests.cluster.world import World, condition, local_queue, of_flavor, ours
 from tests.serving import Service
 
 NAMESPACES = "/api/v1/namespaces"
+FRAMEWORKS = ("batch/job", "pod", "statefulset")
 WATCH_SECONDS = 3600
 _KINDS = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
-integrations: {frameworks: [batch/job, pod, statefulset]}
+integrations: {{frameworks: [{frameworks}]}}
 """
 _LOST = """
 multiKueue: {{workerLostTimeout: {lost}, gcInterval: 1s, externalFrameworks: [{{name: Widget.v1.example.com}}]}}
@@ -60,11 +61,19 @@ class Fleet:
     ``services`` are the programs, the manager's first.
     """
 
-    def __init__(self, planes: list[ControlPlane], services: list[Service], namespace: str, directory: Path) -> None:
+    def __init__(
+        self,
+        planes: list[ControlPlane],
+        services: list[Service],
+        namespace: str,
+        directory: Path,
+        frameworks: Sequence[str],
+    ) -> None:
         self.planes = planes
         self.services = services
         self.namespace = namespace
         self.directory = directory
+        self.frameworks = frameworks
         self.manager, *self.workers = [World(plane, namespace) for plane in planes]
 
     def begin(self) -> None:
@@ -76,7 +85,7 @@ class Fleet:
 
     def give_up_after(self, lost: str) -> None:
         """Starts the manager's program again with another ``workerLostTimeout``."""
-        configured(self.directory, lost)
+        configured(self.directory, lost, self.frameworks)
         self.services[0].kill()
         self.services[0].ready()
 
@@ -137,15 +146,21 @@ def _is_active(world: World, queue: str) -> bool:
     return world.active(queue)[0] == "True"
 
 
-def configured(directory: Path, lost: str) -> Path:
+def configured(directory: Path, lost: str, frameworks: Sequence[str]) -> Path:
     """The Configuration of the manager, in which a worker is lost after that time."""
     path = directory / "manager.yaml"
-    path.write_text(_KINDS + _LOST.format(lost=lost))
+    path.write_text(_kinds(frameworks) + _LOST.format(lost=lost))
     return path
 
 
+def _kinds(frameworks: Sequence[str]) -> str:
+    return _KINDS.format(frameworks=", ".join(frameworks))
+
+
 @contextmanager
-def fleet(directory: Path, *, lost: str = "15m", nodes: int = 1) -> Iterator[Fleet]:
+def fleet(
+    directory: Path, *, lost: str = "15m", nodes: int = 1, frameworks: Sequence[str] = FRAMEWORKS
+) -> Iterator[Fleet]:
     """Three control planes, the workers with so many nodes, and what runs on them; all end with the context."""
     with ExitStack() as stack:
         workers = (Spec(name=f"worker{place}", nodes=(NodeGroup(nodes),)) for place in (1, 2))
@@ -154,8 +169,8 @@ def fleet(directory: Path, *, lost: str = "15m", nodes: int = 1) -> Iterator[Fle
         for plane in planes:
             plane.administrator.request("POST", _DEFINITIONS, _WIDGETS)
         in_workers = directory / "worker.yaml"
-        in_workers.write_text(_KINDS + _GATED)
-        settings = (configured(directory, lost), *(in_workers for _ in planes[1:]))
+        in_workers.write_text(_kinds(frameworks) + _GATED)
+        settings = (configured(directory, lost, frameworks), *(in_workers for _ in planes[1:]))
         services = [
             Service(plane, directory / plane.spec.name, "--config", str(path))
             for plane, path in zip(planes, settings, strict=True)
@@ -163,7 +178,7 @@ def fleet(directory: Path, *, lost: str = "15m", nodes: int = 1) -> Iterator[Fle
         for service in services:
             stack.callback(service.kill)
             service.ready()
-        made = Fleet(planes, services, "fleet", directory)
+        made = Fleet(planes, services, "fleet", directory, frameworks)
         made.begin()
         yield made
 
