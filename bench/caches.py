@@ -27,7 +27,8 @@ from app.application import Application
 from app.collector import reading
 from app.metrics import ProcessMetrics
 from app.server import Address, Farewell, Listener, Server
-from bench.lag import Lag
+from bench.lag import Lag, Turns
+from bench.measure import Latency
 from bench.openloop import Caller, Quantiles, Target
 from bench.webhook import PATHS, review
 from certs import pki
@@ -233,11 +234,13 @@ def _measure(name: str, port: int, count: int, pods: bool) -> None:
 
 
 class Live(NamedTuple):
-    """What reading both at once did to admission calls: their latencies in each second of it, and afterwards; how many
-    seconds it took; resident memory in MiB.
+    """What reading both at once did to admission calls: their latencies in each second of it, in all of it, and
+    afterwards; the CPU time of each turn of the event loop meanwhile; how many seconds it took; resident memory in MiB.
     """
 
     during: tuple[Quantiles, ...]
+    whole: Latency
+    turns: Latency
     after: Quantiles
     seconds: float
     rss: float
@@ -264,29 +267,32 @@ async def _read_and_answer(port: int, rate: float, scratch: Path) -> Live:
         target = Target(f"https://{listener.bound}", requests, b'"allowed":true', ca=scratch / "ca.crt")
         with Caller(target, CALLERS) as caller:
             await asyncio.to_thread(caller.run, rate, WARM_SECONDS)
-            began = time.monotonic()
+            began, earlier = time.monotonic(), len(caller.took)
             with reading():
                 running = [asyncio.create_task(each.run()) for each in controller.reflectors]
                 starting = asyncio.create_task(_started(controller))
                 during = [await asyncio.to_thread(caller.run, rate, CALL_SECONDS)]
                 while not starting.done():
                     during.append(await asyncio.to_thread(caller.run, rate, CALL_SECONDS))
-                seconds = await starting - began
+                seconds, turns = await starting
+            whole = Latency.of(caller.took[earlier:])
             after = await asyncio.to_thread(caller.run, rate, CALL_SECONDS)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await server.stop(Farewell(0, 1))
         stores = controller.caches.stores
-        return Live(tuple(during), after, seconds, _rss(), len(stores[WORKLOADS]), len(stores[POD.resource]))
+        read = len(stores[WORKLOADS]), len(stores[POD.resource])
+        return Live(tuple(during), whole, Latency.of(turns), after, seconds - began, _rss(), *read)
 
 
-async def _started(controller: Controller) -> float:
-    """Waits for all caches, enters them into State, and returns the time."""
-    await asyncio.gather(*(each.synced.wait() for each in controller.reflectors))
-    for _ in controller.caches.starting():
-        await asyncio.sleep(0)
-    return time.monotonic()
+async def _started(controller: Controller) -> tuple[float, list[float]]:
+    """Waits for all caches and enters them into State; returns the time, and what each turn of the loop took."""
+    async with Turns() as turns:
+        await asyncio.gather(*(each.synced.wait() for each in controller.reflectors))
+        for _ in controller.caches.starting():
+            await asyncio.sleep(0)
+    return time.monotonic(), turns.seconds
 
 
 def read_live(count: int, rate: float) -> Live:
@@ -323,6 +329,9 @@ def main() -> None:
         print(f"{found.workloads} Workloads and {found.pods} pods in {found.seconds:.1f} s, RSS {found.rss:.0f} MiB")
         for second in found.during:
             print(f"while they are read  {second}")
+        print(f"all of that          {found.whole}")
+        turns = found.turns
+        print(f"CPU of a turn        p50 {turns.p50:.2f} ms   p99 {turns.p99:.2f} ms   longest {turns.longest:.1f} ms")
         print(f"afterwards           {found.after}")
         return
     made = pod if chosen.pods else workload

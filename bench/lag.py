@@ -47,6 +47,32 @@ class Lag:
             self._late.append((time.perf_counter() - began - INTERVAL_SECONDS) * 1e3)
 
 
+class Turns:
+    """Measures the CPU time of each turn of the event loop while the block runs: how long it keeps every other task
+    waiting, whatever else the machine does. The loop never sleeps meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._turn())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task
+        self._task.cancel()
+
+    async def _turn(self) -> None:
+        while True:
+            began = time.thread_time()
+            await asyncio.sleep(0)
+            self.seconds.append(time.thread_time() - began)
+
+
 class Idle:
     """A process beside that does nothing but measure how late it wakes up; latenesses in milliseconds."""
 

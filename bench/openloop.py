@@ -86,9 +86,12 @@ class Target:
 
 
 class Caller:
-    """A client in its own process, with open connections; ``run`` can be called repeatedly."""
+    """A client in its own process, with open connections; ``run`` can be called repeatedly. ``took`` has the seconds of
+    every call so far.
+    """
 
     def __init__(self, target: Target, connections: int = CONNECTIONS) -> None:
+        self.took: list[float] = []
         ours, its = multiprocessing.get_context("spawn").Pipe()
         self._pipe = ours
         self._process = multiprocessing.get_context("spawn").Process(
@@ -115,7 +118,9 @@ class Caller:
     def run(self, rate: float, seconds: float) -> Quantiles:
         """Begin ``rate`` calls a second for so long; blocks until the last is answered."""
         self._pipe.send((rate, seconds))
-        found: Quantiles = self._pipe.recv()
+        found: Quantiles
+        found, took = self._pipe.recv()
+        self.took += took
         return found
 
 
@@ -150,7 +155,7 @@ class _Loop:
         self._where = (at.hostname, at.port)
         self._idle = [self._connected() for _ in range(connections)]
 
-    def run(self, rate: float, seconds: float) -> Quantiles:
+    def run(self, rate: float, seconds: float) -> tuple[Quantiles, list[float]]:
         count = int(rate * seconds)
         began = time.perf_counter()
         due = [began + number / rate for number in range(count)]
@@ -180,7 +185,7 @@ class _Loop:
                 failed += not (200 <= ended < 300 and self._expected in answer)
                 del busy[connection]
                 self._idle.append(connection if ended else self._connected())
-        return _quantiles(took, late, failed, began)
+        return _quantiles(took, late, failed, began), took
 
     def _connected(self) -> ssl.SSLSocket:
         opened = socket.create_connection(self._where, timeout=PATIENCE_SECONDS)

@@ -206,7 +206,7 @@ class Caches:
             pass
 
     def starting(self) -> Iterator[None]:
-        """``start`` in slices of two milliseconds, so that other tasks can run; ``started`` is set at its end."""
+        """``start`` in slices of half a millisecond, so that other tasks can run; ``started`` is set at its end."""
         for resource, row in self.rows.items():
             if row.enters is not None:
                 yield from self.stores[resource].catch_up(partial(row.enters, self))

@@ -25,9 +25,11 @@ REMEMBERED_DELETIONS, REMEMBERED_SECONDS = 10_000, 300.0
 """Deletions are remembered for much longer than the answer to a write can be on its way, and not for hours: ten
 thousand take 2.6 MB.
 """
-SLICE = 100
-HEARD_AT_ONCE = 20
-"""Decoding a Workload takes a tenth of a millisecond: webhooks may have to wait for two of them."""
+SLICE = 25
+HEARD_AT_ONCE = 5
+"""After so many objects, which take half a millisecond, other tasks can run: an admission call takes several turns of
+the event loop, and may have to wait in each of them.
+"""
 
 log = structlog.get_logger(__name__)
 
@@ -328,8 +330,8 @@ class Listing(Generic[T]):
         return True
 
     def enter(self, version: str) -> Iterator[None]:
-        """Enters the list as of ``version``, deletes what it lacks, yielding every hundred objects so that other tasks
-        can run.
+        """Enters the list as of ``version``, deletes what it lacks, yielding every few objects so that other tasks can
+        run.
 
         Later writes of this process are kept. A list older than the watch means that the API server was restored from a
         backup: then the list is right about everything.
@@ -344,9 +346,10 @@ class Listing(Generic[T]):
                 self._place(key, staged)
             if not place % SLICE:
                 yield
-        for place, (held, entry) in enumerate(list(store._entries.items()), start=1):
+        for place, held in enumerate(tuple(store._entries), start=1):
             listed = held in self._staged or held in self._undecodable
-            if not listed and (restored or not 0 < listed_at < number_of(entry.version)):
+            entry = None if listed else store._entries.get(held)
+            if entry is not None and (restored or not 0 < listed_at < number_of(entry.version)):
                 store._remove(held, entry.uid, listed_at)
             if not place % SLICE:
                 yield

@@ -12,6 +12,7 @@ import pytest
 from api.objects import Raw
 from controller import resources
 from controller.caches import Caches, Interned
+from controller.kube.store import HEARD_AT_ONCE
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
@@ -95,7 +96,7 @@ def test_the_first_reading_leaves_room_for_others_and_misses_no_change_meanwhile
     known.append(len(caches.state.workloads))
     for _ in reading:
         known.append(len(caches.state.workloads))
-    assert max(after - before for before, after in pairwise(known)) <= 20, "webhooks have to wait for more than that"
+    assert max(after - before for before, after in pairwise(known)) <= HEARD_AT_ONCE, "webhooks have to wait"
     assert caches.started
     assert (asked(caches, "w1"), asked(caches, "w199"), asked(caches, "new")) == (3000, 3000, 1000)
     assert caches.get(Key("ns", "w198")) is None
@@ -132,7 +133,7 @@ def test_an_overhead_that_changes_makes_all_workloads_be_read_again_in_steps() -
     read = [0]
     for _ in steps.pop():
         read.append(sum(asked(caches, name) == 3000 for name in names))
-    assert max(after - before for before, after in pairwise(read)) <= 20, "webhooks have to wait for more than that"
+    assert max(after - before for before, after in pairwise(read)) <= HEARD_AT_ONCE, "webhooks have to wait"
     assert [asked(caches, name) for name in names] == [3000] * 100
 
 

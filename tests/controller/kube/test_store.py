@@ -1,3 +1,4 @@
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.objects import Key, Raw
-from controller.kube.store import REMEMBERED_SECONDS, Store, verbatim
+from controller.kube.store import HEARD_AT_ONCE, REMEMBERED_SECONDS, SLICE, Store, verbatim
 
 
 def thing(name: str, version: int | str, uid: str = "", color: str = "red", **metadata: Any) -> Raw:
@@ -77,7 +78,35 @@ def test_a_late_listener_gets_each_object_once_and_then_its_changes(store: Store
     for _ in catching_up:
         pass
     assert heard.count((None, "green")) == 1
-    assert len(heard) == 3 + 30 - 2, "n48 went and n47 was told as another before their turn came"
+    assert len(heard) == 3 + 50 - HEARD_AT_ONCE - 2, "n48 went and n47 was told as another before their turn came"
+
+
+def test_a_list_is_entered_and_what_it_lacks_deleted_in_small_steps(store: Store[Raw]) -> None:
+    store.replace([thing(f"old{number}", 1) for number in range(100)], "5")
+    listing = store.listing()
+    for number in range(100):
+        assert listing.add(thing(f"new{number}", 6))
+    old, sizes = set(store.keys()), [100]
+    for _ in listing.enter("10"):
+        sizes.append(len(store))
+    assert max(abs(after - before) for before, after in pairwise(sizes)) <= SLICE
+    assert len(store) == 100
+    assert old.isdisjoint(store.keys())
+    store._check()
+
+
+def test_what_changes_while_a_list_is_entered_stays_as_it_is(store: Store[Raw]) -> None:
+    store.replace([thing(f"old{number}", 1) for number in range(2 * SLICE)], "5")
+    entering = store.listing().enter("10")
+    next(entering)
+    first, *_, last = store.keys()
+    store.remove_from_write(first, f"u-{first.name}")
+    store.put_from_write(thing(last.name, 12, color="blue"))
+    for _ in entering:
+        pass
+    assert [raw["color"] for raw in store] == ["blue"]
+    store.observe("MODIFIED", thing(first.name, 11))
+    assert first not in store, "its deletion is known"
 
 
 def test_a_version_seen_is_no_news(store: Store[Raw], told: Told) -> None:
