@@ -54,7 +54,7 @@ def needed(asked: Iterable[str]) -> set[str]:
 def test_the_image_is_given_what_the_program_needs_and_nothing_that_only_developers_do() -> None:
     given, used = set(locked("requirements.lock")), needed(PROJECT["dependencies"])
     assert used <= given
-    assert given - used <= {"typing-extensions", "tzdata"}, "other platforms and Pythons need these"
+    assert given - used <= {"typing-extensions"}, "other Pythons need it"
 
 
 def test_the_tools_of_development_are_locked_apart() -> None:
