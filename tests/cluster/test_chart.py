@@ -129,7 +129,9 @@ def the_probes_of_the_deployment_are_answered(plane: ControlPlane) -> None:
 
 
 def the_test_of_the_release_passes(plane: ControlPlane, tmp_path: Path) -> None:
-    """`helm test`: the container of its pod, with another Python and, for its host name, the address of the Service."""
+    """`helm test`: the container of its pod, with another Python and, for its host name, the address of the Service.
+    With a client CA it must be refused; without one it must get the verdict of the webhook.
+    """
     (pod,) = documents(helm(plane, "get", "hooks", RELEASE).stdout)
     container = containers.of_pod(plane, pod["spec"], NAMESPACE, tmp_path / "test-pod")
     assert not {name for name in container.environment if name.startswith("KUBERNETES")}, "it needs no token"
@@ -207,6 +209,7 @@ async def test_t10_upgrades_with_the_values_of_kueue_fail_no_create(plane: Contr
 
         await start()
         await start()
+        await asyncio.to_thread(the_test_of_the_release_passes, plane, tmp_path)
         first, leaders = list(balancer.replicas), {await leader(client)}
         async with creating(client, RATE) as creates:
             await asyncio.to_thread(an_upgrade_keeps_every_ca, plane, values, tmp_path, "helm3", "helm", "kubectl")
