@@ -32,8 +32,8 @@ HOMEPAGE ?=
 # Options of `make soak`: python -m bench.soak --help lists them.
 SOAK ?=
 
-.PHONY: help demo up test test-long full-size soak soak-multikueue check bench oracle format image image-test image-lock test-image-python e2e \
-	krew-archive krew generate lock tools clean
+.PHONY: help demo up test test-long full-size soak soak-multikueue check bench oracle format audit image image-test image-lock \
+	test-image-python e2e krew-archive krew generate lock tools clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -95,6 +95,10 @@ lock: $(STAMP) ## Write the hashes of all files of the locked packages again, af
 	  cp $$file $(VENV)/uv/in.txt && $(VENV)/uv/bin/uv pip compile --quiet --native-tls --no-deps --generate-hashes \
 	    --no-header --no-annotate --python-version 3.11 --output-file $$file $(VENV)/uv/in.txt || exit 1; \
 	done
+
+audit: ## Ask the Python Package Index for known vulnerabilities of the locked packages
+	@$(PYTHON) -m venv $(VENV)/audit && $(VENV)/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	@$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes $(LOCKS:%=-r %)
 
 image: ## Build the image with Docker: IMAGE=name:tag; the list of its packages is written to dist/
 	@base=$(if $(findstring @,$(BASE)),$(BASE),$$(docker buildx imagetools inspect $(BASE) \
