@@ -138,6 +138,8 @@ class Queue:
         """The head that would have been admitted if the pods of others had been ready; it is ``sticky`` as well."""
         self._entries: dict[Key, QueueEntry] = {}
         self._alone: dict[Key, QueueEntry] = {}
+        self._gated: dict[Key, QueueEntry] = {}
+        """Of those the ones that wait for quota, because they may not preempt."""
         self._groups: dict[tuple[int, int, Key | None], _Group] = {}
         self._orders: dict[Key | None, list[tuple[QueueKey, int, _Group]]] = {}
         self._serials = count()
@@ -250,10 +252,19 @@ class Queue:
                 best, best_rank = top, rank
         return best
 
-    def park(self, key: Key, *, group: bool, hopeless: bool = False, reason: str = "", message: str = "") -> None:
+    def park(
+        self,
+        key: Key,
+        *,
+        group: bool,
+        hopeless: bool = False,
+        gated: bool = False,
+        reason: str = "",
+        message: str = "",
+    ) -> None:
         """Parks the workload (with ``group``: and all equal ones) until it is woken.
 
-        If ``hopeless``, released quota does not wake them.
+        If ``hopeless``, released quota does not wake them. A workload that is parked alone is woken by it if ``gated``.
         """
         entry = self._entries[key]
         if group and not self.strict:
@@ -263,12 +274,18 @@ class Queue:
                 self._active -= entry.group.awake
         elif not entry.asleep:
             self._park_alone(entry)
+            if gated:
+                self._gated[key] = entry
 
     def wake(self, resources: Collection[str] | None = None) -> bool:
-        """Look again at parked groups that ask for one of the resources, which became free; None: at all of them, for
-        anything may have changed. Whether any was parked.
+        """Look again at parked groups and gated workloads that ask for one of the resources, which became free; None:
+        at all of them, for anything may have changed. Whether any was parked.
         """
         woken = False
+        for key, entry in list(self._gated.items()):
+            if resources is None or not entry.demand.resources.isdisjoint(resources):
+                self.wake_one(key)
+                woken = True
         for group in list(self._groups.values()):
             if group.parked and (resources is None or group.hopes_for(resources)):
                 group.offered = False
@@ -294,6 +311,7 @@ class Queue:
         if entry.asleep:
             entry.asleep = False
             del self._alone[key]
+            self._gated.pop(key, None)
             self._enqueue(entry)
 
     def in_order(self, usage: Mapping[Key, float] | None = None) -> list[QueueEntry]:
@@ -317,6 +335,7 @@ class Queue:
         """Asserts the invariants."""
         assert self._priorities == Counter(entry.group.priority for entry in self)
         assert self._alone == {entry.workload.key: entry for entry in self if entry.asleep}
+        assert self._gated.items() <= self._alone.items()
         active = [entry for entry in self if self.is_active(entry)]
         assert len(active) == self._active, f"{self._active} are said to be active, {len(active)} are"
         if active and not self.by_local_queue:
@@ -389,6 +408,7 @@ class Queue:
             self._park_alone(entry)
             entry.asleep = False
         del self._alone[key]
+        self._gated.pop(key, None)
         entry.group.members -= 1
         entry.group.offered = False
         self._priorities[entry.group.priority] -= 1

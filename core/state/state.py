@@ -22,7 +22,8 @@ become the head), PARKED ALONE, or PARKED with its group (all of equal demand an
 | some victims of a preemptor are free, not all  | paused, for 1 s at most |                               |
 
 (1) Before the next cycle if they fit, and otherwise often, unless a head of the tree comes first or a victim is still
-leaving; and when the tree has no heads left, at the latest after 1 s (``wake_ups``).
+leaving; and when the tree has no heads left, at the latest after 1 s (``wake_ups``). A workload that is parked alone
+because a closed gate keeps it from preempting is awake with the groups, except before the next cycle.
 (2) Not where something in the tree has changed since the heads of the cycle were taken (``_changed``).
 
 ``_ready`` has ClusterQueues: one of its queues makes a tree ready. A backoff is that of an eviction
@@ -387,7 +388,9 @@ class State:
             self._evict(victim, key)
         if decision.requeue is Requeue.PARKED and name not in self._changed:
             why, hopeless = (decision.reason, decision.message), decision.hopeless
-            queue.park(key, group=decision.alike, hopeless=hopeless, reason=why[0], message=why[1])
+            queue.park(
+                key, group=decision.alike, hopeless=hopeless, gated=decision.gated, reason=why[0], message=why[1]
+            )
             return True
         if entry.repeats and decision.alike and not queue.strict and name not in self._changed:
             queue.park(key, group=True, reason=decision.reason, message=decision.message)

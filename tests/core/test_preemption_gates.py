@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from core.model import GateState, Preemption, Requeue, Reserve, Wait
+from core.state.drain import drain
+from core.state.state import State
 from core.state.surroundings import surroundings
 from core.wire import decode
 from core.wire.conditions import status_patch
@@ -49,6 +51,13 @@ def test_a_workload_preempts_if_all_its_gates_are_open(case: str) -> None:
     assert (decision.reason, decision.message) == ("AdmissionGated", "Workload requires preemption, but it's gated")
 
 
+def idle(found: State) -> None:
+    """Decides until all are parked."""
+    for _ in drain(found, found.policy, NOW):
+        pass
+    assert cycle(found) == {}
+
+
 def test_a_gated_workload_takes_free_quota() -> None:
     found = put(state(cluster_queue("a", 2)), workload("w", 2, preemption_gates=(GATE,)))
     assert isinstance(cycle(found)["w"], Reserve)
@@ -58,12 +67,32 @@ def test_a_gated_workload_is_decided_again_when_its_gate_opens() -> None:
     found = state(cluster_queue("a", 2, preemption=Preemption("LowerPriority")))
     gated = workload("high", 2, priority=1, preemption_gates=(GATE,))
     put(found, reserved("low", 2, "a"), gated)
-    cycle(found)
-    assert cycle(found) == {}, "it is parked"
+    idle(found)
     put(found, replace(gated, gate_states=opened(GATE)))
     decision = cycle(found)["high"]
     assert isinstance(decision, Wait)
     assert len(decision.victims) == 1
+
+
+def test_a_gated_workload_takes_quota_that_is_released_while_it_waits() -> None:
+    found = state(cluster_queue("a", 2, preemption=Preemption("LowerPriority")))
+    low = reserved("low", 2, "a")
+    put(found, low, workload("high", 2, priority=1, preemption_gates=(GATE,)))
+    idle(found)
+    assert found.pending.queues["a"].wake({"memory"}) is False, "it does not ask for that"
+    found.set_workload(low.key, None)
+    assert isinstance(cycle(found)["high"], Reserve)
+
+
+def test_a_gated_workload_that_left_or_whose_gate_opened_is_not_woken_again() -> None:
+    found = state(cluster_queue("a", 2, preemption=Preemption("LowerPriority")))
+    gated = [workload(name, 2, priority=1, preemption_gates=(GATE,)) for name in ("first", "second")]
+    put(found, reserved("low", 2, "a"), *gated)
+    idle(found)
+    put(found, replace(gated[0], gate_states=opened(GATE)))
+    found.set_workload(gated[1].key, None)
+    found.check()
+    assert found.pending.queues["a"].wake({"cpu"}) is False
 
 
 def test_gates_get_a_state_and_states_without_a_gate_disappear() -> None:
