@@ -124,6 +124,8 @@ class Dispatcher:
             admission = (raw.get("status") or {}).get("admission")
             if admission:
                 self._status_of_cluster_queue(admission["clusterQueue"])
+        for name in self.caches.state.reservations.take_released():
+            self._status_of_cluster_queue(name)  # no object may have shown that reservation
         self.scheduler.wake()
 
     def _job_of(self, raw: Raw) -> None:

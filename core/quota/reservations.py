@@ -37,6 +37,7 @@ class Reservations:
         """Admitted workloads whose pods are not all ready."""
         self.leaving: set[Key] = set()
         """Evicted workloads that still hold quota."""
+        self._released: set[str] = set()
         self._held: dict[Key, Reservation] = {}
         self._outside_trees: dict[str, set[Key]] = {}
         """The reservations in ClusterQueues that no tree has, by ClusterQueue."""
@@ -201,12 +202,20 @@ class Reservations:
         self.unready.discard(key)
         self.leaving.discard(key)
         if held is not None:
+            self._released.add(held.cluster_queue)
             discard(self.by_local_queue, local_queue_of(held.workload), key)
             if held.cluster_queue in self._roots:
                 self._writable_tree(held.cluster_queue).release(key, held.cluster_queue)
             else:
                 discard(self._outside_trees, held.cluster_queue, key)
         return held
+
+    def take_released(self) -> list[str]:
+        """Returns the ClusterQueues of which a reservation was released since this was last called: their counts have
+        changed, and they may not be in use any more.
+        """
+        found, self._released = sorted(self._released), set()
+        return found
 
     def check(self) -> None:
         """Assert that the trees count all reservations, and nothing else."""

@@ -27,6 +27,7 @@ from core.jobs.pod_owners import LEADER_WORKER_SET, STATEFUL_SET
 from core.model import Key, Raw
 from core.model.owner import Owner
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.state.drain import drain
 from core.state.state import State
 from tests.controller.test_caches import controlled_by, filled, made, workload
 from tests.core.jobs.test_pod import pod
@@ -229,6 +230,28 @@ def test_with_fair_sharing_a_cohort_that_changes_refreshes_the_shares_in_the_tre
     dispatcher.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "ours-team", {"fairSharing": {"weight": "2"}})))
     assert ("ClusterQueue", "ours") in woken(queues)
     assert ("ClusterQueue", "theirs") not in woken(queues)
+
+
+@pytest.mark.parametrize("end", ["deleted", "withdrawn"])
+def test_a_reservation_that_no_object_has_shown_frees_its_clusterqueue_also_without_the_localqueue(end: str) -> None:
+    """Else the ClusterQueue would report it, and keep its finalizer, until the next restart."""
+    dispatcher, queues, _ = connected(neighbours(State()))
+    caches, key = dispatcher.caches, Key("ns", "w")
+    pending = workload("w")
+    pending["spec"]["queueName"] = "ours"
+    caches.workloads.observe("ADDED", pending)
+    for _ in drain(caches.state, caches.state.policy, 0.0):
+        pass
+    dispatcher.connect(dispatch_of(rows([])))
+    assert caches.state.assumed(key)
+    caches.local_queues.observe("DELETED", newer(made("LocalQueue", "ours", {"clusterQueue": "ours"}, namespace="ns")))
+    assert ("ClusterQueue", "ours") not in woken(queues)
+    if end == "deleted":
+        caches.workloads.observe("DELETED", newer(pending))
+    else:
+        caches.state.unassume(key)
+        dispatcher.taken_back(key)
+    assert ("ClusterQueue", "ours") in woken(queues)
 
 
 def test_a_localqueue_that_is_stopped_or_runs_again_leaves_the_clusterqueues_count_until_a_workload_changes() -> None:
