@@ -100,10 +100,13 @@ class Operators:
         self.plane = world.plane
         self.directory = directory
         self.authority = Authority("operators")
-        account = f"--serviceaccount={world.namespace}:operator"
-        self.plane.kubectl("create", "serviceaccount", "operator", "-n", world.namespace, check=True)
-        self.plane.kubectl(
-            "create", "clusterrolebinding", "operator", "--clusterrole=cluster-admin", account, check=True
+        named: Raw = {"metadata": {"name": "operator"}}
+        rights = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+        subject = {"kind": "ServiceAccount", "name": "operator", "namespace": world.namespace}
+        binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", **named}
+        world.create(
+            {"apiVersion": "v1", "kind": "ServiceAccount", **named},
+            {**binding, "roleRef": rights, "subjects": [subject]},
         )
         self.kubeconfig = kubeconfig_of(self.plane, world.namespace, "operator", directory)
 
@@ -260,7 +263,7 @@ class Operators:
             for each in document["webhooks"]:
                 url = f"https://127.0.0.1:{port}{each['clientConfig']['service']['path']}"
                 each["clientConfig"] = {"url": url, "caBundle": bundle}
-            self.plane.kubectl("create", "-f", "-", stdin=json.dumps(document), check=True)
+            self.world.create(document)
 
 
 def _kubectl() -> Path:

@@ -25,7 +25,7 @@ from tests.cluster.fleet import FRAMEWORKS, Fleet, fleet, pods_of
 from tests.cluster.fleet_crash import crashes, ends_at
 from tests.cluster.fleet_faults import Faults, between
 from tests.cluster.kinds import runtime
-from tests.cluster.operators import OF_LWS, TRAINER, Operators, define
+from tests.cluster.operators import JOBSET, LWS, OF_LWS, TRAINER, Operators, define
 from tests.cluster.test_pods import leader_worker_set, phase, pod
 from tests.cluster.world import World, condition, done, job, of_flavor, ours
 from tests.effort import SEED as CHOSEN
@@ -427,9 +427,9 @@ def operated(clusters: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Fleet
     """
     clusters.give_up_after("15m")
     for world in (clusters.manager, clusters.workers[0]):
+        define(world, *LWS, *TRAINER, JOBSET)  # one process of kubectl for all of them
         operators = Operators(world, tmp_path_factory.mktemp("operators"))
         operators.lws()
-        define(world, *TRAINER)
         world.create(runtime("works", "0"))
     operators.jobset()
     operators.trainer()
