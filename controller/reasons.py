@@ -1,7 +1,8 @@
 """Writes why workloads wait into their statuses, as far as the API server has time for it.
 
 The reason of a workload that was just decided for the first time, or for another reason than before, is written first,
-that of the newest decision before all others: somebody may be watching it. Numbers in the message of the same reason
+in three of four turns that of the newest decision, because somebody may be watching it, and in the fourth that of the
+oldest. Numbers in the message of the same reason
 change with every cycle; they are written later, and not at all while the API server is busy. Each write waits for a
 turn of the budget (``controller.kube.pressure``), then for admission calls, and is computed after both, so a workload
 that is admitted meanwhile costs no write. ``explain``, webhooks and the visibility API compute the present reason and

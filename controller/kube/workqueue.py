@@ -22,14 +22,16 @@ Reconcile = Callable[[K], Awaitable[float | None]]
 
 MOST_IN_A_ROW = 16
 """After so many keys that go first, one of the others is taken, if it may be: none waits for ever."""
+OLDEST_EVERY = 4
+"""One of so many keys is the oldest in a queue that takes the newest first: none waits for ever."""
 
 log = structlog.get_logger(__name__)
 
 
 class WorkQueue(Generic[K]):
-    """First in, first out, or the newest first; keys that are added again while a worker has them are queued again when
-    it is done. Keys that are added with ``first`` are taken before all others, but at most MOST_IN_A_ROW while others
-    wait.
+    """First in, first out, or mostly the newest first; keys that are added again while a worker has them are queued
+    again when it is done. Keys that are added with ``first`` are taken before all others, but at most MOST_IN_A_ROW
+    while others wait.
 
     ``first_seconds`` doubles with each failure of a key up to ``longest_seconds``; each wait is random between half and
     the whole of it. Every operation is O(1), with a delay O(log delayed).
@@ -53,6 +55,7 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._draw = draw
         self._newest_first = newest_first
+        self._taken = 0
         self._first: OrderedDict[K, None] = OrderedDict()
         self._ready: OrderedDict[K, None] = OrderedDict()
         self._in_hand: dict[K, bool] = {}
@@ -238,7 +241,9 @@ class WorkQueue(Generic[K]):
         others = self._takes_others()
         first = bool(self._first) and not (others and self._in_a_row >= MOST_IN_A_ROW)
         self._in_a_row = self._in_a_row + others if first else 0
-        key, _ = (self._first if first else self._ready).popitem(last=self._newest_first)
+        self._taken += 1
+        newest = self._newest_first and self._taken % OLDEST_EVERY != 0
+        key, _ = (self._first if first else self._ready).popitem(last=newest)
         self._in_hand[key] = first
         self._others_in_hand += not first
         return key

@@ -59,6 +59,13 @@ async def test_a_key_that_goes_first_is_taken_before_all_others_even_if_it_was_q
     assert await drain(queue) == ["d", "b", "a", "c"]
 
 
+async def test_a_queue_that_takes_the_newest_first_takes_the_oldest_in_one_of_four_turns() -> None:
+    queue: WorkQueue[str] = WorkQueue("test", newest_first=True)
+    for key in "abcdefgh":
+        queue.add(key)
+    assert await drain(queue) == list("hgfaedcb")
+
+
 async def test_a_key_that_is_to_go_first_does_so_also_if_a_worker_has_it_now(queue: WorkQueue[str]) -> None:
     looked: list[str] = []
 
