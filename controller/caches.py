@@ -168,6 +168,8 @@ class Caches:
         """Does work that takes long, step by step."""
         self.later: Callable[[Callable[[], None]], object] = lambda _: None
         """Calls a function after a while."""
+        self.read_again: Callable[[], None] = lambda: None
+        """Called when Workloads were decoded again, because the rules of requests changed."""
         self.absent: set[Resource] = set()
         """The optional resources that the API server does not serve."""
         self._reading = reading or Reading()
@@ -374,6 +376,7 @@ class Caches:
                     self._failed.add(key)
             if not place % HEARD_AT_ONCE:
                 yield
+        self.read_again()
 
     def _retry(self) -> None:
         """Decodes the Workloads again for which that failed."""

@@ -188,7 +188,7 @@ class Dispatcher:
         self.queues.changed(resources.LOCAL_QUEUES, key)
         self.mirror.changed(key)
         if _spec_changed(old, new):
-            self._workloads_in(f"{key.namespace}/{key.name}")
+            self.caches.in_steps(self._workloads_in(f"{key.namespace}/{key.name}"))
         self.scheduler.wake()
 
     def cluster_queue(self, old: Raw | None, new: Raw | None) -> None:
@@ -207,7 +207,7 @@ class Dispatcher:
         """These ClusterQueues, or what they refer to, changed: queues them and their workloads."""
         for name in names:
             self._statuses_of(name)
-            self._workloads_of(name)
+            self.caches.in_steps(self._workloads_of(name))
         self.scheduler.edited()
 
     def _statuses_of(self, cluster_queue: str) -> None:
@@ -215,16 +215,16 @@ class Dispatcher:
         for local_queue in self.caches.local_queues.by_index("cluster-queue", cluster_queue):
             self.queues.changed(resources.LOCAL_QUEUES, key_of(local_queue))
 
-    def _workloads_of(self, cluster_queue: str) -> None:
+    def _workloads_of(self, cluster_queue: str) -> Iterator[None]:
+        """Queues the Workloads that wait for a ClusterQueue or hold its quota: there may be tens of thousands."""
         for local_queue in self.caches.local_queues.by_index("cluster-queue", cluster_queue):
             key = key_of(local_queue)
-            self._workloads_in(f"{key.namespace}/{key.name}")
-        for workload in self.caches.workloads.by_index("cluster-queue", cluster_queue):
-            self.workloads.changed_soon(key_of(workload))
+            yield from self._workloads_in(f"{key.namespace}/{key.name}")
+        held = self.caches.workloads.by_index("cluster-queue", cluster_queue)
+        yield from _each(self.workloads.changed_soon, map(key_of, held))
 
-    def _workloads_in(self, queue: str) -> None:
-        for workload in self.caches.workloads.by_index("queue", queue):
-            self.workloads.changed_soon(key_of(workload))
+    def _workloads_in(self, queue: str) -> Iterator[None]:
+        yield from _each(self.workloads.changed_soon, map(key_of, self.caches.workloads.by_index("queue", queue)))
 
     def cohort(self, old: Raw | None, new: Raw | None) -> None:
         """A Cohort changed."""
@@ -259,12 +259,19 @@ class Dispatcher:
             user = queue["metadata"]["name"]
             if old is None or new is None:
                 self._statuses_of(user)
-            self._workloads_of(user)
-            for workload in self.caches.workloads.by_index("cluster-queue", user):
-                self._job_of(workload)  # it may not have started because its flavor was gone
-                if self.provisioning is not None:
-                    self.provisioning.look_at(key_of(workload))
+            self.caches.in_steps(self._workloads_of(user))
+            self.caches.in_steps(self._jobs_that_hold(user))
         self.scheduler.wake()
+
+    def _jobs_that_hold(self, cluster_queue: str) -> Iterator[None]:
+        """Queues the jobs with quota of a ClusterQueue: one may not have started because its flavor was gone."""
+        held = self.caches.workloads.by_index("cluster-queue", cluster_queue)
+        for place, workload in enumerate(held, start=1):
+            self._job_of(workload)
+            if self.provisioning is not None:
+                self.provisioning.look_at(key_of(workload))
+            if not place % AT_ONCE:
+                yield
 
     def admission_check(self, old: Raw | None, new: Raw | None) -> None:
         """An AdmissionCheck changed."""

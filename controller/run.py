@@ -147,6 +147,7 @@ class Controller:
             follow_pods=self.settings.wait_for_pods_ready,
             budget=self.budget,
         )
+        self.caches.read_again = self.scheduler.wake
         self.budget.urgent = lambda: self.scheduler.urgent
         told = Events(self._recorder, WORKLOADS)
         self.workloads = WorkloadReconciler(self.caches, writer, told, self.settings)
@@ -254,7 +255,6 @@ class Controller:
         while True:
             for _ in await self._long.get():
                 await asyncio.sleep(0)
-            self.scheduler.wake()
 
     @contextlib.asynccontextmanager
     async def _leadership(self) -> AsyncIterator[None]:

@@ -74,8 +74,10 @@ async def test_workloads_that_were_read_again_in_steps_are_decided_again() -> No
     controller.caches.in_steps(steps())
     assert done == []
     task = asyncio.create_task(controller._work_in_steps())
+    await eventually(lambda: done == [0, 1, 2])
+    assert not controller.scheduler._woken.is_set(), "edits that queue many objects are decided once a second"
+    controller.caches.in_steps(controller.caches._reading_again([]))
     await eventually(controller.scheduler._woken.is_set)
-    assert done == [0, 1, 2]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
