@@ -251,7 +251,8 @@ class Scheduler:
         """Writes one decision about a workload; if that fails, withdraws it, so that the next cycle decides again.
 
         If the workload changed meanwhile, but nothing that the decision depends on, it is written again with the new
-        version. Raises ``RefusedError`` if the API server refuses it, ``ApiError`` if the outcome is unknown.
+        version. Raises ``RefusedError`` if the API server refuses it again and again, or for good, ``ApiError`` if the
+        outcome is unknown.
         """
         for _ in range(ATTEMPTS):
             before: Workload | None = None
@@ -260,11 +261,13 @@ class Scheduler:
                     before = self.caches.get(key)
                     changed = change(before)
                     if before is None or changed is None:
-                        break
+                        self._take_back(key)
+                        return
                     after, tell = changed
                     patch = status_patch(before, after)
                     if patch is None:
-                        break
+                        self._take_back(key)
+                        return
                     raw = self.caches.workloads.get(key) or {}
                     if after.admission is not None and (raw.get("status") or {}).get("resourceRequests"):
                         patch["status"]["resourceRequests"] = None  # they report the requests while it waits
@@ -279,7 +282,7 @@ class Scheduler:
                 self._refusals.pop(key, None)
                 tell()
                 return
-        self._take_back(key)
+        raise RefusedError(f"it was not the newest version in {ATTEMPTS} attempts")
 
     async def _learn(self, key: Key, uid: str | None) -> None:
         """A write failed, or its outcome is unknown: reads the object again before anything else is decided about it.

@@ -21,7 +21,7 @@ from controller.events import Event
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from controller.kube.precedence import AT_ONCE, Precedence
 from controller.metrics import QueueingMetrics
-from controller.scheduler import DECIDED_WRITES, UNWRITTEN, Scheduler
+from controller.scheduler import ATTEMPTS, DECIDED_WRITES, UNWRITTEN, Scheduler
 from controller.writes import Writer
 from core.model import Key, Plan, Requeue, Victim, Wait
 from core.model.policy import SchedulingPolicy
@@ -230,6 +230,17 @@ async def test_a_decision_that_is_refused_for_good_is_tried_less_and_less_and_le
     assert server.refused <= before + 2, "it is not tried each time somebody else is"
     found.forget(Key("ns", "w"))
     assert not found._refusals
+
+
+async def test_a_decision_about_a_workload_that_changes_all_the_time_is_tried_less_and_less() -> None:
+    """Or one whose newest version cannot be read."""
+    found, server, _ = scheduler()
+    server.denied["w"] = Conflict(409, "Conflict", "the object has been modified")
+    await until_rest(found, lambda: found._refusals.get(Key("ns", "w")) == 2)
+    for name in ("a", "b", "c"):
+        add(found, server, workload(name))
+        await until_rest(found, lambda name=name: server.holds(name))  # type: ignore[misc]
+    assert server.refused == 2 * ATTEMPTS, "immediately once more, and then after a time that has not passed"
 
 
 async def test_a_victim_that_may_not_be_evicted_is_tried_less_and_less_and_its_preemptor_waits() -> None:
