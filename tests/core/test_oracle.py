@@ -15,6 +15,7 @@ FAMILIES = [
     "fair",
     "gates",
     "groups",
+    "mixed",
     "partial",
     "podsets",
     "preempt",
