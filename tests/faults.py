@@ -112,7 +112,7 @@ class Reply:
             await asyncio.Event().wait()
         self.status = code
         lines = [f"HTTP/1.1 {code} -", "Transfer-Encoding: chunked", *(f"{k}: {v}" for k, v in headers.items())]
-        self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        self._write(("\r\n".join(lines) + "\r\n\r\n").encode())
         await self._cut(b"")
 
     async def send(self, data: bytes) -> None:
@@ -120,15 +120,18 @@ class Reply:
         if not data:
             return
         data = await self._cut(data)
-        if self._writer.is_closing():  # the client has been killed
-            raise ConnectionResetError
-        self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+        self._write(b"%x\r\n%b\r\n" % (len(data), data))
         await self._writer.drain()
 
     async def end(self) -> None:
         """End the body properly."""
-        self._writer.write(b"0\r\n\r\n")
+        self._write(b"0\r\n\r\n")
         await self._writer.drain()
+
+    def _write(self, data: bytes) -> None:
+        if self._writer.is_closing():  # the client has been killed
+            raise ConnectionResetError
+        self._writer.write(data)
 
     async def _cut(self, data: bytes) -> bytes:
         if not isinstance(self._fault, Reset | Truncate | BlackHole):
