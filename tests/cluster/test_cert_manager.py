@@ -41,7 +41,7 @@ def test_certificates_of_cert_manager_are_issued_trusted_and_renewed(plane: Cont
     names = [f"crd/{each}.cert-manager.io" for each in KINDS]
     plane.kubectl(*WAIT, "--for=condition=Established", *names, check=True)
     plane.run("cert-manager", [build.ensure("cert-manager")["cert-manager"], f"--kubeconfig={plane.kubeconfig}"])
-    mount = tmp_path / "cert"
+    mount = tmp_path / "mounts" / "cert"  # where the volume with this name is written
     install(plane, tmp_path, {"webhook": {"certDir": str(mount)}}, enableCertManager=True)
     certificate = f"certificate/{RELEASE}-serving-cert"
     plane.kubectl(*WAIT, "--for=condition=Ready", certificate, "-n", NAMESPACE, check=True)
