@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from api.names import Condition
 from core.model import Key, Workload
+
+_SLACK = 64
+"""How many turns that are not valid any more a heap may have in addition to as many as there are groups."""
 
 
 class Turn(NamedTuple):
@@ -58,7 +61,7 @@ class Siblings:
         self._count(new, 1)
         if old is None or (old.turn, old.checks) != (new.turn, new.checks):
             for check in new.checks:
-                heappush(self._turns.setdefault(check, []), new.turn)
+                self._push(check, new.turn)
 
     def place(self, check: str) -> str:
         """The worker in which groups with this check run; '' if there is none."""
@@ -85,6 +88,14 @@ class Siblings:
         mine = self._entries.get(without)
         own = mine is not None and mine.runs and mine.worker == worker
         return self._running[worker] > own
+
+    def _push(self, check: str, turn: Turn) -> None:
+        """Adds a turn; removes those that are not valid any more when they are more than half."""
+        turns = self._turns.setdefault(check, [])
+        heappush(turns, turn)
+        if len(turns) > 2 * len(self._entries) + _SLACK:
+            turns[:] = [each.turn for each in self._entries.values() if check in each.checks]
+            heapify(turns)
 
     def _count(self, entry: _Entry, by: int) -> None:
         for check in entry.checks if entry.worker else ():

@@ -90,3 +90,17 @@ def test_an_object_may_have_thousands_of_groups() -> None:
         assert not found.placed_without(first.key) and found.place("mk") == ""
         found.set(first.key, None)
     assert found.first("mk") is None and 0 < looked < 60 * number
+
+
+def test_groups_that_change_for_ever_behind_the_first_cost_no_memory() -> None:
+    """The first one stays the first, so that no question removes what was remembered of the others."""
+    first = workload("a", 1, conditions=(Condition("QuotaReserved", True),), checks=(CheckState("mk", "Pending"),))
+    other = replace(first, key=Key("ns", "b"), created=first.created + 1)
+    found = Siblings((first, other))
+    for _ in range(1000):
+        for each in (replace(other, nominated=("w1",)), other):
+            found.set(other.key, each)
+        assert found.first("mk") == turn(first)
+    assert sum(map(len, found._turns.values())) < 100
+    found.set(first.key, None)
+    assert found.first("mk") == turn(other)
