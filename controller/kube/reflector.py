@@ -53,6 +53,8 @@ READ_AT_ONCE = 16 * 1024
 objects arrive together when the cache is read, and those of several resources at the same time. An admission call takes
 several turns of the event loop, and may have to wait for all of them in each.
 """
+LEAST_READ = 1024
+"""So many bytes a smaller event counts: each takes some time, however small it is."""
 DECODED_AT_ONCE = 5
 """So many objects of a page, which is parsed already, are decoded before other tasks can run."""
 PAGE_SIZE = 100
@@ -283,9 +285,10 @@ class Reflector(Generic[T]):
         async with aclosing(watch) as lines:
             read = 0
             async for line in lines:
-                read += len(line)
+                counted = max(len(line), LEAST_READ)
+                read += counted
                 if read > READ_AT_ONCE:
-                    read = len(line)
+                    read = counted
                     await asyncio.sleep(0)
                 self._last_event_at = self._clock()
                 if not line:  # over the limit: it is skipped, and the events after it are valid

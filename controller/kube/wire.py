@@ -60,6 +60,8 @@ async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     async for chunk in response.content.iter_any():
         pieces = chunk.split(b"\n")
         for piece in pieces[:-1]:
+            if not piece and not held:
+                continue
             line = b"".join((*parts, piece)) if held + len(piece) <= LINE_CAP_BYTES else b""
             parts, held = [], 0
             if line.strip() or not line:

@@ -597,3 +597,38 @@ async def test_other_tasks_run_while_many_objects_that_arrived_together_are_deco
     assert len(decoded) == 100
     most = READ_AT_ONCE // size if streams else DECODED_AT_ONCE
     assert max(after - before for before, after in itertools.pairwise(turns)) <= most
+
+
+async def test_other_tasks_run_while_events_without_content_arrive() -> None:
+    """A server that is not trusted may report ever so many, and each is logged."""
+    asked = 0
+
+    class Empty(Client):
+        """Reports objects without a name."""
+
+        async def watch(self, *_: object, **__: object) -> AsyncIterator[bytes]:  # type: ignore[override]
+            nonlocal asked
+            while asked < 1000:
+                asked += 1
+                yield b'{"type":"ADDED","object":{"metadata":{}}}'
+            await asyncio.Event().wait()
+
+    reflector = Reflector(Empty(Connection("http://127.0.0.1:1")), THINGS, Store("things", verbatim))
+    with capture_logs():
+        running, turns = asyncio.create_task(reflector.run()), list[int]()
+        while asked < 1000:
+            turns.append(asked)
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert max(after - before for before, after in itertools.pairwise(turns)) <= 20
+
+
+async def test_empty_lines_of_a_watch_are_no_events(world: World) -> None:
+    await world.start()
+    good = orjson.dumps({"type": "ADDED", "object": world.server.put(f"{PATH}/good", {})})
+    await world.caught_up()
+    world.proxy.inject(Answer(200, b"\n" * 1000 + good + b"\n\n", "application/json"), watch=True)
+    world.server.hang_up()
+    await eventually(lambda: world.reflector.watch_errors["Unintelligible"] > 0)
+    assert world.reflector.undecodable == 0
