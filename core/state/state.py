@@ -188,7 +188,7 @@ class State:
                 self._mark_ready(self.pending.enqueue(workload))
             else:
                 self._stop_waiting(key)
-        if workload.variant_of:
+        if workload.variant_of and not workload.parent:
             self._variants.setdefault(workload.variant_of, set()).add(key)
             self._count_parent(workload.variant_of)
 
@@ -567,7 +567,8 @@ def _claimed(old: Key | None, key: Key, *, claims: bool) -> Key | None:
 
 def _has_quota_of(variant: Workload, parent: Workload) -> bool:
     """Whether a variant holds the quota with which its parent is admitted."""
-    return variant.variant_of == parent.uid and holds_quota(variant) and variant.admission == parent.admission
+    holds = variant.variant_of == parent.uid and not variant.parent and holds_quota(variant)
+    return holds and variant.admission == parent.admission
 
 
 def _queue_of(decision: Reserve | Wait) -> str:

@@ -133,6 +133,17 @@ def test_a_variant_with_the_quota_of_its_parent_is_counted_instead_of_it() -> No
     found.check()
 
 
+def test_parents_that_name_each_other_as_parents_hold_their_quota() -> None:
+    """Nobody makes them so, but who may write metadata could."""
+    found = queues(default=4)
+    for name, of, flavor in (("p", "q", "default"), ("q", "p", "spot"), ("r", "r", "default")):
+        given = replace(parent(flavor), key=Key("ns", name), uid=f"uid-{name}", variant_of=f"uid-{of}")
+        put(found, given)
+        put(found, replace(given, priority=1))
+    assert {held.workload.key.name for held in reservations(found, "a")} == {"p", "q", "r"}
+    found.check()
+
+
 def test_a_workload_waits_itself_while_the_gate_is_off() -> None:
     found = state(cluster_queue("a", 2, migration=Migration()))
     assert isinstance(cycle(put(found, workload("w", 2)))["w"], Reserve)
