@@ -12,7 +12,8 @@ MEBIBYTE = 1024 * 1024
 
 
 class SizeLimit:
-    """At most ``most`` bytes of JSON, as they arrive, in all stores of one API server together.
+    """At most ``most`` bytes of JSON, as they arrive, in all stores of one API server together, and as many in
+    all lists that are being received.
 
     Costs one entry of a dictionary for each object.
     """
@@ -21,10 +22,19 @@ class SizeLimit:
         self.most = most
         self.held = 0
         self._sizes: dict[str, dict[Pair, int]] = {}
+        self._arrived: dict[str, int] = {}
+        """What has arrived of lists that are not complete, by resource."""
 
     def listing(self, resource: str) -> Sizes:
-        """Begins to count a list of one resource."""
+        """Begins to count a list of one resource, instead of one that was interrupted."""
+        self._arrived[resource] = 0
         return Sizes(self, resource)
+
+    def arrive(self, resource: str, size: int) -> None:
+        """Counts a part of a list. Raises ``TooLarge`` instead of counting too much."""
+        arrived = self._arrived.pop(resource, 0) + size
+        self.check(arrived + sum(self._arrived.values()), resource)
+        self._arrived[resource] = arrived
 
     def observe(self, resource: str, event: str, raw: Raw, size: int) -> None:
         """Counts an event of a watch. Raises ``TooLarge`` instead of counting too much."""
@@ -38,6 +48,7 @@ class SizeLimit:
 
     def replace(self, resource: str, sizes: dict[Pair, int]) -> None:
         """Counts a complete list instead of what is known of the resource."""
+        self._arrived.pop(resource, None)
         held = self.held - sum(self._sizes.get(resource, {}).values()) + sum(sizes.values())
         self.check(held, resource)
         self.held, self._sizes[resource] = held, sizes
@@ -56,12 +67,10 @@ class Sizes:
         self._limit = limit
         self._resource = resource
         self._sizes: dict[Pair, int] = {}
-        self._arrived = 0
 
     def add(self, raw: Raw, size: int) -> None:
         """Counts an object. Raises ``TooLarge`` instead of counting too much."""
-        self._arrived += size
-        self._limit.check(self._arrived, self._resource)
+        self._limit.arrive(self._resource, size)
         self._sizes[_key(raw)] = size
 
     def discard(self, raw: Raw) -> None:

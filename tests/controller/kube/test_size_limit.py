@@ -46,6 +46,25 @@ def test_a_list_that_repeats_its_objects_is_over_the_limit_at_some_time() -> Non
             listing.add(named("a"), 10)
 
 
+def test_lists_that_are_received_at_the_same_time_count_together() -> None:
+    """Without the stores, which they replace, and without what arrived before an interruption."""
+    limit = SizeLimit(100)
+    limit.observe("jobs", "ADDED", named("a"), 60)
+    for _ in range(3):
+        jobs, workloads = limit.listing("jobs"), limit.listing("workloads")
+        jobs.add(named("a"), 60)
+        workloads.add(named("a"), 40)
+    with pytest.raises(TooLarge):
+        workloads.add(named("b"), 10)
+    jobs.add(named("b"), 10)
+    workloads = limit.listing("workloads")
+    workloads.add(named("a"), 30)
+    for listing in (jobs, workloads):
+        listing.enter()
+    assert limit.held == 100
+    limit.listing("jobs").add(named("a"), 100)
+
+
 @pytest.mark.parametrize("raw", [{"metadata": 1}, {}, named([]), named({"a": 1})])
 def test_an_object_without_a_proper_name_counts(raw: Raw) -> None:
     limit = SizeLimit(100)
