@@ -37,9 +37,10 @@ log = structlog.get_logger(__name__)
 WORKERS = 5
 AT_ONCE = 100
 """Objects that are considered without a pause: a set may have many thousands of groups."""
-LARGE, SECONDS_A_WORKLOAD = 100, 0.0002
+LARGE, SECONDS_A_WORKLOAD, LONGEST_SECONDS = 100, 0.0002, 5.0
 """An object with more Workloads is considered only so long after the first change: each Workload that changes, perhaps
-all of them one after the other, is a change of the object, and the work for it follows their number.
+all of them one after the other, is a change of the object, and the work for it follows their number, which may be a
+mistake.
 """
 
 
@@ -74,7 +75,8 @@ class PodOwnerReconciler:
         """Queues this object; one with many Workloads a moment later."""
         owner = self.store.get(key)
         workloads = self.kind.workloads(owner) if owner is not None else 0
-        self.queue.add_after(key, workloads * SECONDS_A_WORKLOAD if workloads > LARGE else 0.0)
+        delay = min(workloads * SECONDS_A_WORKLOAD, LONGEST_SECONDS) if workloads > LARGE else 0.0
+        self.queue.add_after(key, delay)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""

@@ -253,8 +253,12 @@ class Controller:
     async def _work_in_steps(self) -> None:
         """Does what the caches cannot do in one step of the event loop; webhooks have precedence."""
         while True:
-            for _ in await self._long.get():
-                await asyncio.sleep(0)
+            work = await self._long.get()
+            try:
+                for _ in work:
+                    await asyncio.sleep(0)
+            except Exception:  # an object that cannot be read must not end the process
+                log.exception("work in steps failed")
 
     @contextlib.asynccontextmanager
     async def _leadership(self) -> AsyncIterator[None]:

@@ -82,6 +82,26 @@ async def test_workloads_that_were_read_again_in_steps_are_decided_again() -> No
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_steps_that_fail_do_not_stop_those_that_follow() -> None:
+    controller = Controller(cast(Client, Lists([])))
+    done = asyncio.Event()
+
+    def failing() -> Iterator[None]:
+        yield
+        raise ValueError
+
+    def following() -> Iterator[None]:
+        done.set()
+        yield
+
+    controller.caches.in_steps(failing())
+    controller.caches.in_steps(following())
+    task = asyncio.create_task(controller._work_in_steps())
+    await eventually(done.is_set)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_what_fails_when_it_is_done_in_steps_is_done_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.run.AGAIN_SECONDS", 0.0)
     again = asyncio.Event()
