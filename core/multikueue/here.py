@@ -40,7 +40,9 @@ REFUSED_SECONDS = 60.0
 """How long a worker that admitted the Workload may refuse its job."""
 
 
-Why = Literal["reject", "retry", "out of sync", "refused", "admit", "nominate", "hopeless", "finish", "release"]
+Why = Literal[
+    "reject", "retry", "out of sync", "refused", "admit", "nominate", "record", "hopeless", "finish", "release"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +197,16 @@ def _released(g: Group) -> Action | None:
 
 def lost(g: Group) -> Action | None:
     """A Workload whose worker is lost stays admitted for ``workerLostTimeout``; one that its worker has no more, or
-    whose job was deleted there, is queued again immediately. Kueue finishes the latter, although it never ended.
+    whose job was deleted there, is queued again immediately. Kueue finishes the latter, although it never ended. If no
+    worker is recorded, as by versions of Kueue without ``clusterName``, it is the one that admits the Workload.
     """
     assert g.local is not None and g.check is not None
     if not g.assigned:
         return None
     name = g.local.cluster_name
     if not name:
+        if (found := first([each for each in g.configured if not each.leaves], Condition.ADMITTED)) is not None:
+            return _update(g, replace(g.local, cluster_name=found.name, nominated=()), "record")
         text = "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it"
         return _checked(g, CheckState.RETRY, text, "retry")
     worker = next((each for each in g.configured if each.name == name), None)

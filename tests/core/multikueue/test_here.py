@@ -271,6 +271,10 @@ CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
         group(check=READY, cluster="w9"),
         ("retry", CheckState.RETRY, 'Admitting remote no longer exists, Previously: "Ready"', "w9"),
     ),
+    "the worker that runs a Workload is recorded if it is not": (
+        group(on("w2", Admitted="True"), check=READY, nominated=()),
+        ("record", READY, "", "w2"),
+    ),
     "a check that is ready without a worker is begun again": (
         group(check=READY, nominated=()),
         (
