@@ -164,6 +164,7 @@ WORKER_POINTS: Mapping[str, Matches] = {
 HERE: Mapping[here.Why, str] = {
     "nominate": "nominate",
     "admit": "choose the worker",
+    "record": "choose the worker",
     "hopeless": "report that no worker can take it",
     "reject": "reject",
     "retry": "queue it again",
