@@ -34,8 +34,8 @@ os.environ.setdefault("GOMEMLIMIT", "700MiB")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-collect_ignore = [] if LONG else ["cluster/test_cert_manager.py"]
-"""Only in `make test-long`: the program that it needs takes minutes to build."""
+collect_ignore = [] if LONG else ["cluster/test_cert_manager.py", "cluster/test_multikueue_operators.py"]
+"""Only in `make test-long`: what they need takes minutes to build or to start."""
 
 SECOND_TRY = "SEIRETSU_SECOND_TRY" in os.environ
 FAILED = pytest.StashKey[frozenset[str]]()

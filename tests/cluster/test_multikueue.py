@@ -21,12 +21,10 @@ from cli.main import application
 from controller.kube import config
 from controller.kube.client import Client
 from core.diagnosis.facts import WorkerFacts
-from tests.cluster.fleet import FRAMEWORKS, Fleet, fleet, pods_of
+from tests.cluster.fleet import Fleet, fleet, pods_of
 from tests.cluster.fleet_crash import crashes, ends_at
 from tests.cluster.fleet_faults import Faults, between
-from tests.cluster.kinds import runtime
-from tests.cluster.operators import JOBSET, LWS, OF_LWS, TRAINER, Operators, define
-from tests.cluster.test_pods import leader_worker_set, phase, pod
+from tests.cluster.test_pods import phase, pod
 from tests.cluster.world import World, condition, done, job, of_flavor, ours
 from tests.effort import SEED as CHOSEN
 from tests.effort import cases
@@ -47,8 +45,7 @@ MANAGED = "kueue.x-k8s.io/multikueue"
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    kinds = ("leaderworkerset.x-k8s.io/leaderworkerset", "trainer.kubeflow.org/trainjob")
-    with fleet(tmp_path_factory.mktemp("fleet"), frameworks=(*FRAMEWORKS, *kinds)) as made:
+    with fleet(tmp_path_factory.mktemp("fleet")) as made:
         yield made
 
 
@@ -418,76 +415,3 @@ def test_a_copy_without_a_workload_here_is_collected(clusters: Fleet) -> None:
     one.until("the orphan is collected", lambda: "orphan" not in {each["metadata"]["name"] for each in copies(one)})
     assert len(clusters.where("kept")) == 1
     here.delete("jobs", "kept")
-
-
-@pytest.fixture(scope="module")
-def operated(clusters: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """With the controllers of LeaderWorkerSets, in the manager and the first worker, and of TrainJobs in that worker.
-    They begin last: the tests before stop API servers.
-    """
-    clusters.give_up_after("15m")
-    for world in (clusters.manager, clusters.workers[0]):
-        define(world, *LWS, *TRAINER, JOBSET)  # one process of kubectl for all of them
-        operators = Operators(world, tmp_path_factory.mktemp("operators"))
-        operators.lws()
-        world.create(runtime("works", "0"))
-    operators.jobset()
-    operators.trainer()
-    return clusters
-
-
-def test_a_leader_worker_set_runs_in_a_worker_with_all_its_groups(operated: Fleet) -> None:
-    here, (one, other) = operated.manager, operated.workers
-    operated.queue("sets", there=(8, 0))
-    made = leader_worker_set("model", "sets", groups=2)
-    del made["metadata"]["labels"]["kueue.x-k8s.io/priority-class"]
-    here.create(made)
-
-    def phases(world: World) -> list[str]:
-        """The phases of its pods."""
-        found = (each for each in world.get("pods")["items"] if each["metadata"]["labels"].get(OF_LWS) == "model")
-        return [each["status"]["phase"] for each in found]
-
-    def placed() -> list[str]:
-        """The workers of its groups."""
-        found = here.get("workloads")["items"]
-        mine = (each for each in found if each["metadata"]["name"].startswith("leaderworkerset-model-"))
-        return [str(each.get("status", {}).get("clusterName")) for each in mine]
-
-    here.until("both groups run in the first worker", lambda: phases(one) == ["Running"] * 4)
-    assert placed() == ["worker1"] * 2
-    here.until("its pods here wait", lambda: set(phases(here)) == {"Pending"})
-    assert not any("nodeName" in each["spec"] for each in here.get("pods")["items"])
-    here.patch("leaderworkersets", "model", {"spec": {"replicas": 3}})
-    here.until("a third group runs there", lambda: phases(one) == ["Running"] * 6)
-    assert placed() == ["worker1"] * 3
-    here.patch("leaderworkersets", "model", {"spec": {"replicas": 1}})
-    here.until("one group is left", lambda: phases(one) == ["Running"] * 2 and len(copies(one)) == 1)
-    here.until("its Workload, too", lambda: placed() == ["worker1"])
-    here.delete("leaderworkersets", "model")
-    here.until("nothing is left of it", lambda: not copies(one) and not one.get("leaderworkersets")["items"])
-    assert not copies(other)
-    here.until("nor here", lambda: not placed())
-
-
-def test_a_train_job_runs_in_a_worker_and_its_status_comes_back(operated: Fleet) -> None:
-    """The manager has its runtime, and no controller of it."""
-    here, (one, _) = operated.manager, operated.workers
-    operated.queue("trained", there=(8, 0))
-    trainer = {"numNodes": 2, "image": "none", "resourcesPerNode": {"requests": {"cpu": "1"}}}
-    train_job: Raw = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "fit", "labels": {"kueue.x-k8s.io/queue-name": "trained"}},
-        "spec": {"runtimeRef": {"name": "works"}, "trainer": trainer, "managedBy": MANAGED},
-    }
-    here.create(train_job)
-    here.until("it is complete here", lambda: condition(here.read(train_job), "Complete")[0] == "True")
-    (found,) = [each for each in here.get("workloads")["items"] if each["metadata"]["name"].startswith("trainjob-fit-")]
-    (pods,) = found["spec"]["podSets"]
-    assert (pods["count"], found["status"]["clusterName"]) == (2, "worker1")
-    here.until(
-        "its Workload has finished", lambda: condition(here.read(found), "Finished")[:2] == ("True", "Succeeded")
-    )
-    here.until("nothing is left of it", lambda: not copies(one) and not one.read(train_job))
-    here.remove(train_job)
