@@ -5,6 +5,7 @@ is. And how late the machine is itself: the timer of a process that does nothing
 import asyncio
 import multiprocessing
 import time
+from abc import ABC, abstractmethod
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
@@ -14,15 +15,13 @@ IDLE_SECONDS = 0.25
 """As often as ``app.probes.Heartbeat`` looks."""
 
 
-class Lag:
-    """Measures while the block runs; latenesses in milliseconds."""
+class _Beside(ABC):
+    """Measures in a task of its own while the block runs."""
 
-    def __init__(self) -> None:
-        self._late: list[float] = []
-        self._task: asyncio.Task[None] | None = None
+    _task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._ring())
+        self._task = asyncio.create_task(self._measure())
         return self
 
     async def __aexit__(
@@ -30,6 +29,17 @@ class Lag:
     ) -> None:
         assert self._task
         self._task.cancel()
+
+    @abstractmethod
+    async def _measure(self) -> None:
+        """Measures until it is cancelled."""
+
+
+class Lag(_Beside):
+    """Measures while the block runs; latenesses in milliseconds."""
+
+    def __init__(self) -> None:
+        self._late: list[float] = []
 
     @property
     def longest_ms(self) -> float:
@@ -40,33 +50,22 @@ class Lag:
         """The lateness that this share of the rings stayed within."""
         return _quantile(self._late, share)
 
-    async def _ring(self) -> None:
+    async def _measure(self) -> None:
         while True:
             began = time.perf_counter()
             await asyncio.sleep(INTERVAL_SECONDS)
             self._late.append((time.perf_counter() - began - INTERVAL_SECONDS) * 1e3)
 
 
-class Turns:
+class Turns(_Beside):
     """Measures the CPU time of each turn of the event loop while the block runs: how long it keeps every other task
     waiting, whatever else the machine does. The loop never sleeps meanwhile.
     """
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
-        self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._turn())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._task
-        self._task.cancel()
-
-    async def _turn(self) -> None:
+    async def _measure(self) -> None:
         while True:
             began = time.thread_time()
             await asyncio.sleep(0)

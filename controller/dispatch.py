@@ -265,13 +265,16 @@ class Dispatcher:
 
     def _jobs_that_hold(self, cluster_queue: str) -> Iterator[None]:
         """Queues the jobs with quota of a ClusterQueue: one may not have started because its flavor was gone."""
-        held = self.caches.workloads.by_index("cluster-queue", cluster_queue)
-        for place, workload in enumerate(held, start=1):
-            self._job_of(workload)
+
+        def look(key: Key) -> None:
+            raw = self.caches.workloads.get(key)
+            if raw is not None:
+                self._job_of(raw)
             if self.provisioning is not None:
-                self.provisioning.look_at(key_of(workload))
-            if not place % AT_ONCE:
-                yield
+                self.provisioning.look_at(key)
+
+        held = self.caches.workloads.by_index("cluster-queue", cluster_queue)
+        yield from _each(look, map(key_of, held))
 
     def admission_check(self, old: Raw | None, new: Raw | None) -> None:
         """An AdmissionCheck changed."""

@@ -27,7 +27,6 @@ from controller.writes import Writer
 from core.model import Key, Plan, Reserve, Victim, Wait, Workload
 from core.queue.order import queue_time
 from core.queue.routing import queueable, still_judged
-from core.quota.checks import required_checks
 from core.state.drain import drain_in_steps
 from core.wire.conditions import status_patch
 from core.workload import transitions
@@ -261,13 +260,11 @@ class Scheduler:
                     before = self.caches.get(key)
                     changed = change(before)
                     if before is None or changed is None:
-                        self._take_back(key)
-                        return
+                        break
                     after, tell = changed
                     patch = status_patch(before, after)
                     if patch is None:
-                        self._take_back(key)
-                        return
+                        break
                     raw = self.caches.workloads.get(key) or {}
                     if after.admission is not None and (raw.get("status") or {}).get("resourceRequests"):
                         patch["status"]["resourceRequests"] = None  # they report the requests while it waits
@@ -282,7 +279,9 @@ class Scheduler:
                 self._refusals.pop(key, None)
                 tell()
                 return
-        raise RefusedError(f"it was not the newest version in {ATTEMPTS} attempts")
+        else:
+            raise RefusedError(f"it was not the newest version in {ATTEMPTS} attempts")
+        self._take_back(key)
 
     async def _learn(self, key: Key, uid: str | None) -> None:
         """A write failed, or its outcome is unknown: reads the object again before anything else is decided about it.
@@ -316,8 +315,7 @@ class Scheduler:
         if not still_judged(judged, workload) or not queueable(workload) or held:
             return None
         now = self.clock()
-        target = self.state.reservations.cluster_queues.get(decision.admission.cluster_queue)
-        checks = required_checks(target, decision.admission) if target is not None else []
+        checks = self.state.required_checks(decision.admission)
         after = transitions.reserved(workload, decision.admission, now, required_checks=checks)
         if self.follow_pods:
             after = transitions.pods_awaited(after, now)

@@ -44,7 +44,6 @@ from core.model import Workload
 from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker
 from core.multikueue.siblings import Siblings
-from core.quota.checks import required_checks
 from core.state.lookup import Lookup
 from core.wire import active
 from core.wire.active import condition_of, is_active
@@ -438,15 +437,8 @@ class MultiKueue:
             successor=self.caches.state.replacement(local),
             siblings=self._siblings_of(_job_uid(raw)) if several_of(raw) is not None else Siblings(),
             round_began=self._rounds.get(key),
-            required=self._required(local),
+            required=tuple(self.caches.state.required_checks(local.admission) if local.admission is not None else ()),
         )
-
-    def _required(self, local: Workload) -> tuple[str, ...]:
-        """The checks that the ClusterQueue of a Workload with quota asks for now."""
-        if local.admission is None:
-            return ()
-        queue = self.caches.state.reservations.cluster_queues.get(local.admission.cluster_queue)
-        return tuple(required_checks(queue, local.admission)) if queue is not None else ()
 
     def _replaced(self, local: Workload) -> Workload | None:
         """The slice of the same job that this one replaces."""

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from api import names
 from core.model import Admission, FlavorResource, Key, Reserve, Victim, Wait, Workload
-from core.quota.checks import required_checks
 from core.state.drain import drain
 from core.state.state import State
 from core.state.surroundings import surroundings
@@ -314,8 +313,7 @@ class Simulation:
 
     def _asked(self, admission: Admission) -> list[str]:
         """The checks that a workload with this admission waits for."""
-        queue = self.state.reservations.cluster_queues[admission.cluster_queue]
-        return [name for name in required_checks(queue, admission) if name in self.checks]
+        return [name for name in self.state.required_checks(admission) if name in self.checks]
 
     def _hold(self, admission: Admission, key: Key, now: float) -> None:
         """It has quota: it runs if it is admitted, otherwise its checks decide when they have had their time."""

@@ -40,6 +40,7 @@ from msgspec.structs import replace
 
 from api.names import PODS_RESOURCE, Condition, PendingReason
 from core.model import (
+    Admission,
     AdmissionCheck,
     ClusterQueue,
     Cohort,
@@ -60,6 +61,7 @@ from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
+from core.quota.checks import required_checks
 from core.quota.reservations import Reservations, discard, put
 from core.quota.usage import Reservation, finished, holds_quota, reservation
 from core.scheduling.snapshot import Head, Snapshot
@@ -409,6 +411,11 @@ class State:
         self._count_reservation(
             key, reservation(replace(workload, admission=decision.admission, conditions=conditions))
         )
+
+    def required_checks(self, admission: Admission) -> list[str]:
+        """Returns the checks that a workload with this admission must pass; none if its ClusterQueue is gone."""
+        queue = self.reservations.cluster_queues.get(admission.cluster_queue)
+        return required_checks(queue, admission) if queue is not None else []
 
     def replacement(self, workload: Workload) -> Workload | None:
         """Returns the slice of the same job that is to replace a workload; None if there is none."""
