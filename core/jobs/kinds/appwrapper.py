@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields, list_of, map_of
+from api.errors import FieldError, invalid, required
+from api.feature_gates import Enabled
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
@@ -90,13 +92,27 @@ class AppWrapper(JobKind):
         for place, component in enumerate(components):
             here, called = (*self.pods_path, place), f"component {place}"
             parts = _named(statuses[place] if known else component)
+            runs = {path: (pods, index) for pods, path, index in _inferred(component.get("template") or {})}
             if not known and not parts:
-                parts = _inferred(component.get("template") or {})
+                parts = [(pods, path, index) for path, (pods, index) in runs.items()]
+            if runs.keys() - {path for _, path, _ in parts}:
+                return []  # pods that nobody counts
             for number, (pods, path, index) in enumerate(parts):
                 info = (*here, "podSetInfos", number)
                 set_name = f"{name}-{len(found)}"
-                found.append(Wrapped(set_name, pods, (*here, *path), called=called, index=index, info=info))
+                most = max(pods, runs[path][0]) if path in runs else pods
+                found.append(Wrapped(set_name, most, (*here, *path), called=called, index=index, info=info))
         return found if all(_is_template(at(job, slot.path)) for slot in found) else []
+
+    def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """Refuses components with pods that their ``podSets`` do not count: they would run without quota."""
+        return _uncounted(job) + super().validate_create(job, enabled)
+
+    def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+        """As for a new one; what the components counted before is not judged again."""
+        before = _uncounted(old)
+        new_errors = [error for error in _uncounted(new) if error not in before]
+        return new_errors + super().validate_create(new, enabled)
 
     def template_of(self, job: Raw, slot: Slot, related: Sequence[Raw] = ()) -> Raw | None:
         """The pod template of a pod set, with what it is started with."""
@@ -163,6 +179,63 @@ def _named(holder: Raw) -> list[tuple[int, Path, PodIndex]]:
     return [(count(each), _path(each.get("path") or ""), _index(each)) for each in holder.get("podSets") or ()]
 
 
+def _uncounted(job: Raw) -> list[FieldError]:
+    """Returns the errors of components whose ``podSets`` count fewer pods, or fewer templates, than they run."""
+    errors: list[FieldError] = []
+    for place, component in enumerate(at(job, ("spec", "components")) or ()):
+        wrapped, field = component.get("template") or {}, f"spec.components[{place}].podSets"
+        runs = {path: pods for pods, path, _ in _inferred(wrapped)}
+        named = component.get("podSets") or ()
+        given = {_path(each.get("path") or ""): (number, count(each)) for number, each in enumerate(named)}
+        if named:
+            errors += [
+                invalid(f"{field}[{given[path][0]}].replicas", given[path][1], _RUNS.format(_called(wrapped), pods))
+                for path, pods in runs.items()
+                if path in given and given[path][1] < pods
+            ]
+        covered = given.keys() if named else runs.keys()
+        if wrapped.get("kind") != RAY_JOB.kind:  # its operator does not count the submitter
+            missing = [path for path in _templates(wrapped) if path not in covered]
+            errors += [required(field, _MISSING.format(_spelt(path), _called(wrapped))) for path in missing]
+    return errors
+
+
+_RUNS: Final = "the {} in this component runs {} pods: set that number, or leave out podSets"
+_MISSING: Final = (
+    "add an element with path {} and the number of its pods: the {} in this component has this pod template"
+)
+_DEEPEST: Final = 12
+"""How many levels of an object are searched for pod templates: those of the kinds known here have at most nine."""
+
+
+def _called(wrapped: Raw) -> str:
+    return str(wrapped.get("kind") or "object")
+
+
+def _spelt(path: Path) -> str:
+    first, *rest = path
+    return f"{first}{''.join(f'[{step}]' if isinstance(step, int) else f'.{step}' for step in rest)}"
+
+
+def _templates(wrapped: Raw) -> list[Path]:
+    """The paths of all pod templates of an object: what has a ``spec`` with ``containers``."""
+    found: list[Path] = []
+    waiting: list[tuple[Path, Any]] = [(("template",), wrapped)]
+    while waiting:
+        path, value = waiting.pop()
+        if len(path) > _DEEPEST:
+            continue
+        if isinstance(value, dict):
+            spec = value.get("spec")
+            if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+                found.append(path)
+                continue
+            waiting += [((*path, key), each) for key, each in value.items() if isinstance(each, dict | list)]
+        elif isinstance(value, list):
+            waiting += [((*path, place), each) for place, each in enumerate(value) if isinstance(each, dict | list)]
+    return sorted(found, key=_spelt)
+
+
 def _index(pod_set: Raw) -> PodIndex:
     """The index that the annotations of a pod set define; a number that cannot be parsed is left out."""
     given = pod_set.get("annotations") or {}
@@ -173,8 +246,10 @@ def _index(pod_set: Raw) -> PodIndex:
         return PodIndex(pod, replica)
 
 
-def _inferred(wrapped: Raw) -> list[tuple[int, Path, PodIndex]]:
+def _inferred(wrapped: Any) -> list[tuple[int, Path, PodIndex]]:
     """The pod sets of an object of a kind that the operator knows; none of any other."""
+    if not isinstance(wrapped, dict):
+        return []
     named = (wrapped.get("apiVersion"), wrapped.get("kind"))
     if named == ("v1", "Pod"):
         return [(1, ("template",), NOT_INDEXED)]

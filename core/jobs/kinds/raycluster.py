@@ -37,7 +37,7 @@ CLUSTER: Final[dict[str, Schema]] = {
     "autoscalerOptions": fields(resources=fields(requests=map_of(QUANTITY), limits=map_of(QUANTITY))),
     "headGroupSpec": fields(template=POD_TEMPLATE),
     "workerGroupSpecs": list_of(
-        fields(groupName=TEXT, replicas=INTEGER, numOfHosts=INTEGER, template=POD_TEMPLATE),
+        fields(groupName=TEXT, replicas=INTEGER, minReplicas=INTEGER, numOfHosts=INTEGER, template=POD_TEMPLATE),
     ),
 }
 """The fields of a cluster that are read."""
@@ -62,7 +62,7 @@ class RayKind(JobKind):
             *(
                 Slot(
                     str(each.get("groupName") or "").lower(),
-                    count(each) * max(each.get("numOfHosts") or 1, 1),
+                    _replicas(each) * max(each.get("numOfHosts") or 1, 1),
                     (*self.pods_path, "workerGroupSpecs", index, "template"),
                     called="worker group {}",
                     field="replicas" if (each.get("numOfHosts") or 1) <= 1 else "replicas times numOfHosts",
@@ -211,6 +211,14 @@ class RunsCluster(RayKind):
 def groups_of(cluster: Raw) -> list[Raw]:
     """The groups of workers of a cluster's description."""
     return list(cluster.get("workerGroupSpecs") or ())
+
+
+def _replicas(group: Raw) -> int:
+    """The most replicas that KubeRay runs of a group: never fewer than ``minReplicas``, whatever ``replicas`` says.
+
+    ``maxReplicas`` and ``suspend`` of a group only lower that, and are not counted: they can be changed while it runs.
+    """
+    return max(count(group), group.get("minReplicas") or 0)
 
 
 def _scaled(groups: list[Raw], cluster: Raw | None) -> list[Raw]:

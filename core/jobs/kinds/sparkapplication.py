@@ -2,24 +2,27 @@
 
 The pod templates of the Workload are built from these fields. What a start writes into them cannot be restored from a
 template (a label of a role and one of its template look the same there), so the start keeps the fields as they were in
-an annotation. ``cores`` counts nothing: a role requests its ``coreRequest``, as in Kueue.
+an annotation. Counted is what the operator (v2.5.2) and Spark make of these fields, defaults and memory overhead
+included; Kueue counts ``coreRequest`` and ``memory`` alone. ``sparkConf`` may not say otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 import orjson
 
+from api import quantity
 from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, QUANTITY, TEXT, fields, map_of, pod_spec
-from api.errors import FieldError, invalid
+from api.errors import FieldError, forbidden, invalid
 from api.feature_gates import Enabled
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.fields import at, changed, dotted
-from core.jobs.kind import JobKind, Outcome, Slot
+from core.jobs.kind import JobKind, Outcome, Slot, count
 from core.jobs.template import Injection
 from core.model import Raw
 
@@ -28,6 +31,32 @@ BEFORE: Final = "seiretsu.dev/spark-before-start"
 _ROLES: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
 _CHANGED: Final = ("labels", "annotations", "nodeSelector", "tolerations")
 _UNITS: Final = {"k": "Ki", "m": "Mi", "g": "Gi", "t": "Ti", "p": "Pi"}
+_CORES, _MEMORY = 1, "1g"
+"""What the operator gives a role that asks for nothing."""
+_LEAST_OVERHEAD: Final = 384 * 2**20
+_OVERHEAD: Final = {"Python": Fraction(2, 5), "R": Fraction(2, 5)}
+_OVERHEAD_OF_JVM: Final = Fraction(1, 10)
+"""Spark's share of memory beside the heap, by ``spec.type``, and the least number of bytes of it."""
+_SIZES: Final = {
+    "spark.executor.instances": "spec.executor.instances",
+    "spark.dynamicAllocation.enabled": "spec.dynamicAllocation",
+    "spark.memory.offHeap.size": "memoryOverhead of both roles",
+    "spark.executor.pyspark.memory": "spec.executor.memoryOverhead",
+    "spark.kubernetes.memoryOverheadFactor": "spec.memoryOverheadFactor",
+    **{
+        f"spark.{before}{role}.{name}": f"spec.{role}.{field}"
+        for role in ("driver", "executor")
+        for before, name, field in (
+            ("", "cores", "cores"),
+            ("", "memory", "memory"),
+            ("", "memoryOverhead", "memoryOverhead"),
+            ("", "memoryOverheadFactor", "memoryOverhead"),
+            ("kubernetes.", "request.cores", "coreRequest"),
+            ("kubernetes.", "podTemplateFile", "template"),
+        )
+    },
+}
+"""Keys of ``sparkConf`` that change how many pods there are or what they request, with the field that is counted."""
 _WITHOUT_PODS: Final = ("", "SUSPENDED", "COMPLETED", "FAILED", "SUBMISSION_FAILED")
 
 _POD: Final[Raw] = pod_spec()["properties"]
@@ -40,9 +69,11 @@ _ROLE: Final = fields(
     priorityClassName=TEXT,
     initContainers=_POD["initContainers"],
     sidecars=_POD["containers"],
+    cores=INTEGER,
     coreRequest=QUANTITY,
     coreLimit=QUANTITY,
     memory=TEXT,
+    memoryOverhead=TEXT,
     memoryLimit=TEXT,
     gpu=fields(name=TEXT, quantity=INTEGER),
     instances=INTEGER,
@@ -65,6 +96,9 @@ class SparkApplication(JobKind):
             spec=fields(
                 suspend=BOOLEAN,
                 mode=TEXT,
+                type=TEXT,
+                sparkConf=map_of(TEXT),
+                memoryOverheadFactor=TEXT,
                 dynamicAllocation=fields(enabled=BOOLEAN),
                 nodeSelector=map_of(TEXT),
                 driver=_ROLE,
@@ -75,7 +109,7 @@ class SparkApplication(JobKind):
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """Returns the pod sets ``driver`` and ``executor``."""
-        instances = at(job, ("spec", "executor", "instances")) or 0
+        instances = count(at(job, ("spec", "executor")) or {}, "instances")
         return [
             Slot("driver", 1, ("spec", "driver"), called="the driver"),
             Slot("executor", instances, ("spec", "executor"), called="the executors"),
@@ -88,11 +122,15 @@ class SparkApplication(JobKind):
             return None
         base = at(role, ("template", "metadata")) or {}
         metadata = {part: {**(base.get(part) or {}), **(role.get(part) or {})} for part in ("labels", "annotations")}
-        container = {"name": _ROLES[slot.name], "resources": _resources(role)}
+        container = {"name": _ROLES[slot.name], "resources": _resources(role, _share_of_overhead(job))}
+        _, *others = at(role, ("template", "spec", "containers")) or [{}]
         selector = {**(at(job, ("spec", "nodeSelector")) or {}), **(role.get("nodeSelector") or {})}
         spec = {
-            "initContainers": role.get("initContainers"),
-            "containers": [container, *(role.get("sidecars") or ())],
+            "initContainers": [
+                *(at(role, ("template", "spec", "initContainers")) or ()),
+                *(role.get("initContainers") or ()),
+            ],
+            "containers": [container, *others, *(role.get("sidecars") or ())],
             "nodeSelector": selector,
             **{part: role.get(part) for part in ("affinity", "tolerations", "priorityClassName")},
         }
@@ -157,7 +195,7 @@ class SparkApplication(JobKind):
         """Whether the driver runs, and as many executors as are wanted run or have completed."""
         states = (at(job, ("status", "executorState")) or {}).values()
         ready = sum(each in ("RUNNING", "COMPLETED") for each in states)
-        return _state(job) == "RUNNING" and bool(ready >= (at(job, ("spec", "executor", "instances")) or 0))
+        return _state(job) == "RUNNING" and bool(ready >= count(at(job, ("spec", "executor")) or {}, "instances"))
 
     def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
         """Only applications whose driver and executors are pods of a fixed number are queued."""
@@ -172,6 +210,14 @@ class SparkApplication(JobKind):
                 " is on and the job is an elastic job"
             )
             errors.append(invalid("spec.dynamicAllocation.enabled", True, detail))
+        conf = at(job, ("spec", "sparkConf")) or {}
+        errors += [
+            forbidden(
+                f"spec.sparkConf[{key}]", f"the size of a queued application is counted by its fields: set {field}"
+            )
+            for key, field in _SIZES.items()
+            if key in conf
+        ]
         return errors + super().validate_create(job, enabled)
 
 
@@ -186,19 +232,45 @@ def _given(parts: Raw) -> Raw:
     return {name: part for name, part in parts.items() if part}
 
 
-def _resources(role: Raw) -> Raw:
-    """The resources of a role's main container."""
+def _resources(role: Raw, share: Fraction) -> Raw:
+    """The resources of a role's main container; ``share`` is the overhead of its memory."""
     gpu = role.get("gpu") or {}
     limits = {"cpu": role.get("coreLimit"), "memory": _memory(role.get("memoryLimit"))}
     if gpu.get("name") and (gpu.get("quantity") or 0) > 0:
         limits[gpu["name"]] = gpu["quantity"]
-    requests = {"cpu": role.get("coreRequest"), "memory": _memory(role.get("memory"))}
-    return _given({"requests": _given(requests), "limits": _given(limits)})
+    cores = role.get("cores")
+    requests = {
+        "cpu": role.get("coreRequest") or str(_CORES if cores is None else cores),
+        "memory": _with_overhead(role.get("memory") or _MEMORY, role.get("memoryOverhead"), share),
+    }
+    return _given({"requests": requests, "limits": _given(limits)})
+
+
+def _with_overhead(memory: str, overhead: str | None, share: Fraction) -> str | None:
+    """The memory that a pod requests: the heap and what is beside it; as it is where it is no amount."""
+    try:
+        heap = quantity.amount("memory", _memory(memory))
+        beside = quantity.amount("memory", _memory(overhead)) if overhead else max(int(heap * share), _LEAST_OVERHEAD)
+    except ValueError:
+        return _memory(memory)
+    return quantity.text("memory", heap + beside)
+
+
+def _share_of_overhead(job: Raw) -> Fraction:
+    """The share of its memory that a pod has beside the heap, by default."""
+    kind, given = str(at(job, ("spec", "type")) or ""), at(job, ("spec", "memoryOverheadFactor"))
+    try:
+        found = quantity.exact(given) if given else _OVERHEAD.get(kind, _OVERHEAD_OF_JVM)
+    except ValueError:
+        found = _OVERHEAD.get(kind, _OVERHEAD_OF_JVM)
+    return max(found, Fraction(0))
 
 
 def _memory(text: str | None) -> str | None:
-    """An amount of memory as Kubernetes spells it: ``512m`` is ``512Mi``."""
+    """An amount of memory as Kubernetes spells it: ``512m``, and Spark's ``512``, are ``512Mi``."""
     number = (text or "").removesuffix("b").removesuffix("B")
+    if number.isdecimal() and number.isascii():
+        return f"{number}Mi" if number == text else number
     unit = _UNITS.get(number[-1:].lower())
     return f"{number[:-1]}{unit}" if unit else text
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from api.feature_gates import DEFAULTS
 from core.jobs.kind import Outcome
 from core.jobs.kinds.appwrapper import APP_WRAPPER
 from core.jobs.kinds.raycluster import RAY_CLUSTER
@@ -114,6 +115,64 @@ def test_declared_pod_sets_are_counted_before_its_operator_has_seen_it() -> None
     named = {"template": {**JOB, "kind": "Mine"}, "podSets": [{"replicas": 5, "path": "template.spec.template"}]}
     found = {**app_wrapper(components=[named]), "status": {}}
     assert [each["count"] for each in APP_WRAPPER.pod_sets(found)] == [5]
+
+
+REPLICAS: Raw = {**JOB, "apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {"replicas": 9, "template": POD}}
+FORTY: Raw = {**JOB, "spec": {"parallelism": 40, "template": POD}}
+AT = "template.spec.template"
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["by its operator", "by nobody yet"])
+def test_a_component_counts_no_fewer_pods_than_it_runs(seen: bool) -> None:
+    named = [{"replicas": 1, "path": AT}]
+    found = app_wrapper(paths=[named], components=[{"template": FORTY, "podSets": named}])
+    counted = APP_WRAPPER.pod_sets(found if seen else {**found, "status": {}})
+    assert [each["count"] for each in counted] == [40]
+
+
+def test_a_component_with_a_template_that_nobody_counts_gets_no_workload() -> None:
+    assert APP_WRAPPER.pod_sets(app_wrapper(paths=[[]], components=[{"template": FORTY}])) == []
+
+
+@pytest.mark.parametrize(
+    ("component", "errors"),
+    [
+        ({"template": FORTY}, []),
+        ({"template": FORTY, "podSets": [{"replicas": 40, "path": AT}]}, []),
+        (
+            {"template": FORTY, "podSets": [{"replicas": 1, "path": AT}]},
+            [
+                "spec.components[0].podSets[0].replicas: Invalid value: 1: the Job in this component runs 40 pods:"
+                " set that number, or leave out podSets"
+            ],
+        ),
+        ({"template": REPLICAS, "podSets": [{"replicas": 9, "path": AT}]}, []),
+        (
+            {"template": REPLICAS},
+            [
+                "spec.components[0].podSets: Required value: add an element with path template.spec.template and the"
+                " number of its pods: the ReplicaSet in this component has this pod template"
+            ],
+        ),
+        ({"template": ray(RAY_JOB)}, []),
+        ({"template": {**ray(RAY_JOB), "spec": {**ray(RAY_JOB)["spec"], "submitterPodTemplate": POD}}}, []),
+        ({"template": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"containers": "no"}}}, []),
+    ],
+    ids=[
+        "a Job",
+        "a Job, counted as it is",
+        "a Job that says one",
+        "a ReplicaSet, counted",
+        "a ReplicaSet without a count",
+        "a RayJob",
+        "a RayJob with a submitter",
+        "no pods",
+    ],
+)
+def test_components_whose_pods_are_not_all_counted_are_refused(component: Raw, errors: list[str]) -> None:
+    found = {**app_wrapper(components=[component]), "status": {}}
+    assert [str(error) for error in APP_WRAPPER.validate_create(found, DEFAULTS.__getitem__)] == errors
+    assert APP_WRAPPER.validate_update(found, found, DEFAULTS.__getitem__) == [], "it can still be deleted"
 
 
 def test_a_start_adds_what_each_component_is_created_with_and_changes_no_template() -> None:

@@ -69,8 +69,24 @@ def resources(kind: RayKind, found: Raw) -> dict[str, Raw]:
 @EACH
 @pytest.mark.parametrize(
     ("one", "count"),
-    [(group("G", 3), 3), (group("g", None), 1), (group("g", 3, numOfHosts=4), 12), (group("g", 2, numOfHosts=0), 2)],
-    ids=["replicas", "one by default", "each of several hosts", "no number of hosts"],
+    [
+        (group("G", 3), 3),
+        (group("g", None), 1),
+        (group("g", 3, numOfHosts=4), 12),
+        (group("g", 2, numOfHosts=0), 2),
+        (group("g", 1, minReplicas=20), 20),
+        (group("g", 0, minReplicas=5, numOfHosts=2), 10),
+        (group("g", 3, minReplicas=1, maxReplicas=2), 3),
+    ],
+    ids=[
+        "replicas",
+        "one by default",
+        "each of several hosts",
+        "no number of hosts",
+        "never fewer than minReplicas",
+        "minReplicas of several hosts",
+        "maxReplicas can be raised",
+    ],
 )
 def test_a_head_and_each_group_of_workers_is_a_pod_set(kind: RayKind, one: Raw, count: int) -> None:
     submitter = {"submitter": 1} if kind is RAY_JOB else {}

@@ -37,7 +37,7 @@ def resources(**driver: Any) -> Raw:
     return found
 
 
-@pytest.mark.parametrize(("instances", "count"), [(3, 3), (None, 0)])
+@pytest.mark.parametrize(("instances", "count"), [(3, 3), (0, 0), (None, 1)])
 def test_a_driver_and_its_executors_are_the_pod_sets(instances: int | None, count: int) -> None:
     found = SPARK_APPLICATION.pod_sets(spark(executor={"instances": instances}))
     assert [(each["name"], each["count"]) for each in found] == [("driver", 1), ("executor", count)]
@@ -48,23 +48,72 @@ def test_a_driver_and_its_executors_are_the_pod_sets(instances: int | None, coun
 @pytest.mark.parametrize(
     ("driver", "expected"),
     [
-        ({}, {"requests": {"cpu": "500m", "memory": "512Mi"}}),
-        ({"coreRequest": None, "memory": "2G"}, {"requests": {"memory": "2Gi"}}),
-        ({"memory": "1gb"}, {"requests": {"cpu": "500m", "memory": "1Gi"}}),
-        ({"memory": "1024"}, {"requests": {"cpu": "500m", "memory": "1024"}}),
+        ({}, {"requests": {"cpu": "500m", "memory": "896Mi"}}),
+        ({"coreRequest": None}, {"requests": {"cpu": "4", "memory": "896Mi"}}),
+        ({"coreRequest": None, "cores": None, "memory": None}, {"requests": {"cpu": "1", "memory": "1408Mi"}}),
+        ({"memory": "20g"}, {"requests": {"cpu": "500m", "memory": "22Gi"}}),
+        ({"memory": "1gb"}, {"requests": {"cpu": "500m", "memory": "1408Mi"}}),
+        ({"memory": "1024"}, {"requests": {"cpu": "500m", "memory": "1408Mi"}}),
+        ({"memory": "2G", "memoryOverhead": "1g"}, {"requests": {"cpu": "500m", "memory": "3Gi"}}),
+        ({"memory": "many"}, {"requests": {"cpu": "500m", "memory": "many"}}),
         (
             {"coreLimit": "1", "memoryLimit": "1g", "gpu": {"name": "nvidia.com/gpu", "quantity": 2}},
             {
-                "requests": {"cpu": "500m", "memory": "512Mi"},
+                "requests": {"cpu": "500m", "memory": "896Mi"},
                 "limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 2},
             },
         ),
-        ({"gpu": {"name": "", "quantity": 2}}, {"requests": {"cpu": "500m", "memory": "512Mi"}}),
+        ({"gpu": {"name": "", "quantity": 2}}, {"requests": {"cpu": "500m", "memory": "896Mi"}}),
     ],
-    ids=["megabytes", "cores count nothing", "two letters", "no unit", "limits", "a GPU without a name"],
+    ids=[
+        "megabytes and the least overhead",
+        "cores where there is no coreRequest",
+        "the defaults of the operator",
+        "a tenth of overhead",
+        "two letters",
+        "no unit: megabytes",
+        "an overhead of its own",
+        "no amount",
+        "limits",
+        "a GPU without a name",
+    ],
 )
 def test_the_requests_of_a_role(driver: Raw, expected: Raw) -> None:
     assert resources(**driver) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "memory"),
+    [({"type": "Python"}, "14Gi"), ({"memoryOverheadFactor": "0.2"}, "12Gi"), ({"memoryOverheadFactor": "x"}, "11Gi")],
+    ids=["outside of a JVM", "a factor", "no number"],
+)
+def test_the_overhead_of_memory_is_a_share_of_it(change: Raw, memory: str) -> None:
+    role = pods(spark(driver={"memory": "10g"}, **change))["driver"]
+    assert role["spec"]["containers"][0]["resources"]["requests"]["memory"] == memory
+
+
+def test_the_containers_of_the_template_of_a_role_are_counted() -> None:
+    more = [{"name": "spark-kubernetes-executor"}, {"name": "big", "resources": {"requests": {"cpu": "8"}}}]
+    template = {"spec": {"containers": more, "initContainers": [{"name": "first"}]}}
+    found = pods(spark(executor={"template": template}))["executor"]["spec"]
+    assert [each["name"] for each in found["containers"]] == ["spark-kubernetes-executor", "big"]
+    assert [each["name"] for each in found["initContainers"]] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        ("spark.executor.instances", "spec.executor.instances"),
+        ("spark.dynamicAllocation.enabled", "spec.dynamicAllocation"),
+        ("spark.executor.cores", "spec.executor.cores"),
+        ("spark.kubernetes.driver.request.cores", "spec.driver.coreRequest"),
+        ("spark.executor.memoryOverhead", "spec.executor.memoryOverhead"),
+    ],
+)
+def test_the_size_of_an_application_is_in_its_fields(key: str, field: str) -> None:
+    (error,) = SPARK_APPLICATION.validate_create(spark(sparkConf={key: "40", "a": "b"}), DEFAULTS.__getitem__)
+    text = f"Forbidden: the size of a queued application is counted by its fields: set {field}"
+    assert str(error) == f"spec.sparkConf[{key}]: {text}"
 
 
 def test_the_pods_of_a_role_are_built_from_its_fields() -> None:
