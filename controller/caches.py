@@ -22,6 +22,7 @@ from api import names
 from api.objects import Raw, Resource, key_of
 from controller import resources
 from controller.kube.store import HEARD_AT_ONCE, Store, verbatim
+from controller.sweeps import Begin
 from core.jobs.kind import JobKind
 from core.model import Key, Labels, Workload
 from core.model.owner import Owner, owner
@@ -69,44 +70,52 @@ def _digest(raw: Raw) -> bytes:
     return blake2b(orjson.dumps(raw), digest_size=16).digest()
 
 
-class Shared:
-    """Returns one object for equal ones."""
-
-    MOST = 20_000
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, Raw] = {}
-
-    def __call__(self, raw: Raw) -> Raw:
-        """The first object that was equal to this one."""
-        if len(self._known) >= self.MOST:  # bounds memory; objects that are still in use are cached again
-            self._known.clear()
-        return self._known.setdefault(_digest(raw), raw)
-
-
 class _Spec(dict[str, Any]):
-    """The spec of a pod template, which can be referred to weakly."""
+    """An object that can be referred to weakly."""
 
     __slots__ = ("__weakref__",)
+
+
+class _Extended(dict[str, Any]):
+    """The fields of a shared object and others; ``of`` keeps the shared one known."""
+
+    __slots__ = ("of",)
+
+    of: _Spec
+
+
+class Shared:
+    """Returns one object for equal ones, which is known only as long as somebody has it: else each pod would leave its
+    spec behind.
+    """
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[bytes, _Spec] = WeakValueDictionary()
+
+    def __call__(self, raw: Raw, /, **own: Any) -> Raw:
+        """The first object that was equal to this one; with fields of its own a new one with the same values."""
+        shared = self._known.setdefault(_digest(raw), _Spec(raw))
+        if not own:
+            return shared
+        extended = _Extended(shared, **own)
+        extended.of = shared
+        return extended
 
 
 class Interned:
     """Shares equal specs of pod templates between Workloads: they are most of the size, and most of them are equal.
     Templates are not: those of Jobs have the name of the Job in a label.
-
-    A spec is known only as long as a Workload has it, else the memory would grow with each different Job.
     """
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[bytes, _Spec] = WeakValueDictionary()
+        self._share = Shared()
 
     def __call__(self, raw: Raw) -> Raw:
         """The Workload as it is to be kept."""
         for pod_set in (raw.get("spec") or {}).get("podSets") or ():
             template = pod_set.get("template")
             if template and template.get("spec"):
-                spec = template["spec"]
-                template["spec"] = self._known.setdefault(_digest(spec), _Spec(spec))
+                template["spec"] = self._share(template["spec"])
         return verbatim(raw)
 
 
@@ -164,19 +173,23 @@ class Caches:
         self.flavors: dict[str, Raw] = {}
         self.observers: list[Observer] = []
         """Called with each change of a Workload, including the first list, after State."""
-        self.in_steps: Callable[[Iterator[None]], None] = _to_the_end
-        """Does work that takes long, step by step."""
+        self.in_steps: Callable[[Hashable, Begin], None] = _to_the_end
+        """Does work that takes long, step by step, under a name (``controller.sweeps``)."""
         self.later: Callable[[Callable[[], None]], object] = lambda _: None
         """Calls a function after a while."""
         self.read_again: Callable[[], None] = lambda: None
         """Called when Workloads were decoded again, because the rules of requests changed."""
+        self.caught_up: Callable[[Key], None] = lambda key: None
+        """Called with each Workload that entered State later than its listeners heard of it."""
         self.absent: set[Resource] = set()
         """The optional resources that the API server does not serve."""
         self._reading = reading or Reading()
         self.decoded: dict[Key, Workload] = {}
         """Each Workload at its newest version."""
-        self._failed: set[Key] = set()
-        """Workloads that could not be decoded again. While there are any, one call of ``later`` is open."""
+        self._failed: dict[tuple[Resource, Key], None] = {}
+        """Objects that could not be entered into State. While there are any, one call of ``later`` is open, or a sweep
+        for them waits.
+        """
         self._contexts: dict[str, WorkloadContext] = {}
         self._overheads: Mapping[str, pod_requests.Quantities] | None = None
         self._classes: PriorityClasses | None = None
@@ -211,7 +224,7 @@ class Caches:
         """``start`` in slices of half a millisecond, so that other tasks can run; ``started`` is set at its end."""
         for resource, row in self.rows.items():
             if row.enters is not None:
-                yield from self.stores[resource].catch_up(partial(row.enters, self))
+                yield from self.stores[resource].catch_up(partial(self._heard, row))
         self.started = True
 
     def enter(self, raw: Raw, resource: Resource) -> None:
@@ -347,7 +360,7 @@ class Caches:
         """A LimitRange changed: the Workloads of its namespace are read again."""
         namespace = key_of(either(old, new)).namespace
         self._contexts.pop(namespace, None)
-        self._read_again(self.workloads.by_index("namespace", namespace))
+        self._read_again(("limits", namespace), lambda: self.workloads.keys_by_index("namespace", namespace))
 
     def overheads_changed(self, old: Raw | None, new: Raw | None) -> None:
         """A RuntimeClass changed: where its overhead did, every Workload is read again."""
@@ -355,38 +368,69 @@ class Caches:
             return
         self._overheads = None
         self._contexts.clear()
-        self._read_again(self.workloads)
+        self._read_again("overheads", self.workloads.keys)
 
-    def _read_again(self, raws: Iterable[Raw]) -> None:
+    def _read_again(self, name: Hashable, keys: Callable[[], Iterable[Key]]) -> None:
         """The rules of requests changed: decodes Workloads again; those that are not read yet are read by ``start``."""
         if self.decoded:
-            self.in_steps(self._reading_again([key_of(raw) for raw in raws]))
+            self.in_steps(name, lambda: self._reading_again(keys()))
 
     def _reading_again(self, keys: Iterable[Key]) -> Iterator[None]:
         """Decodes the Workloads with these keys; those for which that fails are decoded again after a while."""
+        row = self.rows[resources.WORKLOADS]
         for place, key in enumerate(keys, start=1):
             raw = self.workloads.get(key)
             if raw is not None and key in self.decoded:
-                try:
-                    self.workload_changed(raw, raw)
-                except Exception as error:  # the others are still to be decoded
-                    if not self._failed:  # one stack trace and one timer for all of them
-                        log.exception("Workload not decoded again", workload=str(key), error=repr(error))
-                        self.later(self._retry)
-                    self._failed.add(key)
+                self._entered(row, raw, raw)
             if not place % HEARD_AT_ONCE:
                 yield
         self.read_again()
 
+    def _entered(self, row: Cached, old: Raw | None, new: Raw | None) -> bool:
+        """Enters a change into State. If that fails, State is behind the store: it is tried again after a while.
+        Returns whether State has the change.
+        """
+        assert row.enters is not None
+        failed = row.resource, key_of(either(old, new))
+        try:
+            row.enters(self, old, new)
+        except Exception as error:  # the others are still to be entered
+            what = {"resource": row.resource.plural, "object": str(failed[1]), "error": repr(error)}
+            if not self._failed:  # one stack trace and one timer for all of them
+                log.exception("an object cannot be read; it is read again after a while", **what)
+                self.later(self._retry)
+            elif failed not in self._failed:
+                log.warning("an object cannot be read; it is read again after a while", **what)
+            self._failed[failed] = None
+            return False
+        if self._failed:
+            self._failed.pop(failed, None)
+        return True
+
+    def _heard(self, row: Cached, old: Raw | None, new: Raw | None) -> None:
+        self._entered(row, old, new)
+
     def _retry(self) -> None:
-        """Decodes the Workloads again for which that failed."""
-        failed, self._failed = self._failed, set()
-        log.warning("Workloads are decoded again", count=len(failed))
-        self.in_steps(self._reading_again(failed))
+        """Enters the objects again for which that failed."""
+        self.in_steps("failed", self._entering_again)
+
+    def _entering_again(self) -> Iterator[None]:
+        failed, self._failed = self._failed, {}
+        if failed:
+            log.warning("objects are read again", count=len(failed))
+        for place, (resource, key) in enumerate(failed, start=1):
+            raw: Raw | None = self.stores[resource].get(key)
+            gone: Raw = {"metadata": {"namespace": key.namespace, "name": key.name}}
+            entered = self._entered(self.rows[resource], raw or gone, raw)
+            if entered and resource == resources.WORKLOADS:
+                self.caught_up(key)
+            if not place % HEARD_AT_ONCE:
+                yield
+        self.read_again()
 
 
-def _to_the_end(steps: Iterator[None]) -> None:
-    for _ in steps:
+def _to_the_end(name: Hashable, begin: Begin) -> None:
+    for _ in begin():
         pass
 
 

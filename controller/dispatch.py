@@ -7,7 +7,7 @@ objects whose own status or next step depends on others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from api.names import Annotation
@@ -23,6 +23,7 @@ from controller.pod_owners import PodOwnerReconciler
 from controller.provisioning import Provisioning
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
+from controller.sweeps import Begin
 from controller.workloads import WorkloadReconciler
 from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
@@ -65,6 +66,8 @@ class Dispatcher:
         self.owners = owners
         self.multikueue = multikueue
         self.provisioning = provisioning
+        self._relabelled: set[str] = set()
+        """Namespaces whose labels changed, of which jobs were not queued yet."""
         self.pod_owners = {(each.resource.group, each.resource.kind): each for each in pod_owners}
         self.jobs = {(reconciler.kind.group, reconciler.kind.kind): reconciler for reconciler in jobs}
 
@@ -143,24 +146,38 @@ class Dispatcher:
 
     def _jobs_naming(self, workload: Key) -> None:
         """Queues the jobs that name a Workload."""
-        for each in self.jobs.values():
-            for job in each.store.by_index("prebuilt", workload):
-                each.changed(each.kind.key(job))
+        self._now_or_in_steps(("naming", workload), partial(self._naming, workload))
 
-    def jobs_below(self, by: Owner, levels: int = MOST_LEVELS) -> None:
+    def _naming(self, workload: Key) -> Iterator[None]:
+        for each in self.jobs.values():
+            yield from _each(each.changed, each.keys(each.store.keys_by_index("prebuilt", workload)))
+
+    def jobs_below(self, by: Owner) -> None:
         """Queues the jobs below an object, which may follow it."""
-        between = list(self.owners.below(by)) if self.owners is not None else []
+        self._now_or_in_steps(("below", by), partial(self._below, by))
+
+    def _below(self, by: Owner, levels: int = MOST_LEVELS) -> Iterator[None]:
+        between = dict.fromkeys(self.owners.below(by) if self.owners is not None else ())
+
+        def look(reconciler: JobReconciler, key: Key) -> None:
+            reconciler.changed(key)
+            between[owner_of(reconciler.kind, key)] = None
+
         for reconciler in self.jobs.values():
-            for job in reconciler.store.by_index("owner", by):
-                key = reconciler.kind.key(job)
-                reconciler.changed(key)
-                between.append(owner_of(reconciler.kind, key))
+            yield from _each(partial(look, reconciler), reconciler.keys(reconciler.store.keys_by_index("owner", by)))
         for owners in self.pod_owners.values():
-            for each in owners.store.by_index("owner", by):
-                owners.changed(key_of(each))
+            yield from _each(owners.changed, owners.store.keys_by_index("owner", by))
         if levels > 1:
-            for each_below in dict.fromkeys(between):
-                self.jobs_below(each_below, levels - 1)
+            for each_below in between:
+                yield from self._below(each_below, levels - 1)
+
+    def _now_or_in_steps(self, name: Hashable, begin: Begin) -> None:
+        """Does work that is usually short: its first step now, and all of it in steps if there are more: users decide
+        how many jobs they put below one object.
+        """
+        for _ in begin():
+            self.caches.in_steps(name, begin)
+            return
 
     def _status_of_queues(self, key: Key) -> None:
         """A workload that names this LocalQueue changed.
@@ -188,7 +205,7 @@ class Dispatcher:
         self.queues.changed(resources.LOCAL_QUEUES, key)
         self.mirror.changed(key)
         if _spec_changed(old, new):
-            self.caches.in_steps(self._workloads_in(f"{key.namespace}/{key.name}"))
+            self.caches.in_steps(("queue", key), partial(self._workloads_in, f"{key.namespace}/{key.name}"))
         self.scheduler.wake()
 
     def cluster_queue(self, old: Raw | None, new: Raw | None) -> None:
@@ -207,7 +224,7 @@ class Dispatcher:
         """These ClusterQueues, or what they refer to, changed: queues them and their workloads."""
         for name in names:
             self._statuses_of(name)
-            self.caches.in_steps(self._workloads_of(name))
+            self.caches.in_steps(("workloads", name), partial(self._workloads_of, name))
         self.scheduler.edited()
 
     def _statuses_of(self, cluster_queue: str) -> None:
@@ -220,11 +237,11 @@ class Dispatcher:
         for local_queue in self.caches.local_queues.by_index("cluster-queue", cluster_queue):
             key = key_of(local_queue)
             yield from self._workloads_in(f"{key.namespace}/{key.name}")
-        held = self.caches.workloads.by_index("cluster-queue", cluster_queue)
-        yield from _each(self.workloads.changed_soon, map(key_of, held))
+        held = self.caches.workloads.keys_by_index("cluster-queue", cluster_queue)
+        yield from _each(self.workloads.changed_soon, held)
 
     def _workloads_in(self, queue: str) -> Iterator[None]:
-        yield from _each(self.workloads.changed_soon, map(key_of, self.caches.workloads.by_index("queue", queue)))
+        yield from _each(self.workloads.changed_soon, self.caches.workloads.keys_by_index("queue", queue))
 
     def cohort(self, old: Raw | None, new: Raw | None) -> None:
         """A Cohort changed."""
@@ -259,8 +276,8 @@ class Dispatcher:
             user = queue["metadata"]["name"]
             if old is None or new is None:
                 self._statuses_of(user)
-            self.caches.in_steps(self._workloads_of(user))
-            self.caches.in_steps(self._jobs_that_hold(user))
+            self.caches.in_steps(("workloads", user), partial(self._workloads_of, user))
+            self.caches.in_steps(("jobs", user), partial(self._jobs_that_hold, user))
         self.scheduler.wake()
 
     def _jobs_that_hold(self, cluster_queue: str) -> Iterator[None]:
@@ -273,8 +290,7 @@ class Dispatcher:
             if self.provisioning is not None:
                 self.provisioning.look_at(key)
 
-        held = self.caches.workloads.by_index("cluster-queue", cluster_queue)
-        yield from _each(look, map(key_of, held))
+        yield from _each(look, self.caches.workloads.keys_by_index("cluster-queue", cluster_queue))
 
     def admission_check(self, old: Raw | None, new: Raw | None) -> None:
         """An AdmissionCheck changed."""
@@ -321,14 +337,18 @@ class Dispatcher:
         name = (new or old or {})["metadata"]["name"]
         if new is None or (old is not None and old["metadata"].get("labels") == new["metadata"].get("labels")):
             return  # one that was created after its first jobs affects them too
-        self.caches.in_steps(self._jobs_in(name))
+        self._relabelled.add(name)
+        self.caches.in_steps("namespaces", self._jobs_in_relabelled)
         self.scheduler.wake()
 
-    def _jobs_in(self, namespace: str) -> Iterator[None]:
-        """Queues the jobs of a namespace, and the objects whose pods form groups."""
+    def _jobs_in_relabelled(self) -> Iterator[None]:
+        """Queues the jobs of the namespaces whose labels changed, and the objects whose pods form groups: one walk for
+        any number of namespaces.
+        """
+        namespaces, self._relabelled = self._relabelled, set()
 
         def look(changed: Callable[[Key], None], key: Key) -> None:
-            if key.namespace == namespace:
+            if key.namespace in namespaces:
                 changed(key)
 
         for reconciler in self.jobs.values():
@@ -339,20 +359,21 @@ class Dispatcher:
     def priority_class(self, old: Raw | None, new: Raw | None) -> None:
         """A WorkloadPriorityClass changed."""
         raw = new or old or {}
-        self.caches.in_steps(self._jobs_of_class(raw["kind"], raw["metadata"]["name"]))
+        kind, name = raw["kind"], raw["metadata"]["name"]
+        self.caches.in_steps((kind, name), partial(self._jobs_of_class, kind, name))
 
     def _jobs_of_class(self, kind: str, name: str) -> Iterator[None]:
         """Queues the Workloads with a class, and the jobs that name it."""
-        found = self.caches.workloads.by_index("priority-class", f"{kind}/{name}")
-        yield from _each(self._workload_and_job, map(key_of, found))
+        found = self.caches.workloads.keys_by_index("priority-class", f"{kind}/{name}")
+        yield from _each(self._workload_and_job, found)
         for reconciler in self.jobs.values():
-            jobs = reconciler.store.by_index("priority-class", name)
-            yield from _each(reconciler.changed, map(reconciler.kind.key, jobs))
+            jobs = reconciler.store.keys_by_index("priority-class", name)
+            yield from _each(reconciler.changed, reconciler.keys(jobs))
 
     def pod_priority_class(self, old: Raw | None, new: Raw | None) -> None:
         """Queues jobs that could not be read without it; a change affects no other job, as with pods."""
         if old is None:
-            self.caches.in_steps(self._jobs())
+            self.caches.in_steps("all jobs", self._jobs)
 
     def _jobs(self) -> Iterator[None]:
         """Queues all jobs."""
@@ -407,15 +428,19 @@ class Dispatcher:
     def referred(self, served: Resource, old: Raw | None, new: Raw | None) -> None:
         """An object changed to which jobs may refer."""
         key = key_of(new or old or {})
+        self._now_or_in_steps(("referred", served, key), partial(self._referring, served, key))
+
+    def _referring(self, served: Resource, key: Key) -> Iterator[None]:
+        """Queues the jobs that refer to an object."""
         for reconciler in self.jobs.values():
             if served in reconciler.kind.refers:
-                for job in reconciler.store.by_index("refers", (served, key)):
-                    reconciler.changed(reconciler.kind.key(job))
+                found = reconciler.store.keys_by_index("refers", (served, key))
+                yield from _each(reconciler.changed, reconciler.keys(found))
 
 
-def _each(look: Callable[[Key], None], keys: Iterable[tuple[str, str]]) -> Iterator[None]:
+def _each(look: Callable[[Key], None], keys: Iterable[Key]) -> Iterator[None]:
     for place, key in enumerate(keys, start=1):
-        look(Key(*key))
+        look(key)
         if not place % AT_ONCE:
             yield
 

@@ -124,7 +124,13 @@ class JobReconciler:
 
     def every_key(self) -> Iterable[Key]:
         """Yields the keys of all jobs; of a job that consists of several objects several times."""
-        return map(self.kind.key, self.store) if self.kind.grouped else self.store.keys()
+        return self.keys(self.store.keys())
+
+    def keys(self, objects: Iterable[Key]) -> Iterable[Key]:
+        """Yields the keys of the jobs that consist of these objects, looked up one by one."""
+        if not self.kind.grouped:
+            return objects
+        return (self.kind.key(raw) for key in objects if (raw := self.store.get(key)) is not None)
 
     def _job(self, key: Key) -> Raw | None:
         """The job with this key; None if no object of it is there."""

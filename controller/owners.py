@@ -7,6 +7,7 @@ admission calls.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -28,7 +29,7 @@ WORKERS = 4
 FIRST_DENIED_SECONDS, LONGEST_DENIED_SECONDS = 5.0, 60.0
 """An owner that may not be read is read again after this time, which doubles: the right may be given meanwhile."""
 MOST = 10_000
-"""So many owners that are not watched are remembered; then all are read again."""
+"""So many owners that are not watched are remembered: those that were asked for last."""
 
 
 _Place = tuple[str, str, str]
@@ -49,7 +50,8 @@ class Owners:
         self.client = client
         self.wake: Callable[[Owner], None] = lambda owner: None
         self.queue = WorkQueue[tuple[str, Reference]]("owners", longest_seconds=30.0)
-        self._read: dict[tuple[str, Reference], Level] = {}
+        self._read: OrderedDict[tuple[str, Reference], Level] = OrderedDict()
+        """What was read; the owner that was asked for last comes last."""
         self._denied: dict[_Place, _Denied] = {}
         self._below: dict[Owner, set[Owner]] = {}
 
@@ -60,9 +62,12 @@ class Owners:
             raw: Raw | None = self.caches.stores[kind.resource].get(Key(namespace, owner.name))
             if raw is not None:
                 return level(kind, raw)
-        found = self._read.get((namespace, owner))
-        if found is None and known(owner):
-            self.queue.add((namespace, owner))
+        asked = namespace, owner
+        found = self._read.get(asked)
+        if found is not None:
+            self._read.move_to_end(asked)
+        elif known(owner):
+            self.queue.add(asked)
         return found
 
     def below(self, above: Owner) -> Sequence[Owner]:
@@ -80,10 +85,6 @@ class Owners:
         denied = self._denied.get(place)
         if (asked in self._read and (denied is None or asked not in denied.owners)) or self.client is None:
             return None
-        if len(self._read) >= MOST:
-            self._read.clear()
-            self._denied.clear()
-            self._below.clear()
         before, again = self._read.get(asked), None
         try:
             found = await self._level(self.client, namespace, owner)
@@ -92,12 +93,35 @@ class Owners:
             again = self._refused(place, asked, str(error))
             found = Level("")
         self._read[asked] = found
-        this = Owner(owner.group, owner.kind, namespace, owner.name)
-        if (above := found.above) is not None:
-            self._below.setdefault(Owner(above.group, above.kind, namespace, above.name), set()).add(this)
+        self._read.move_to_end(asked)
+        this = _object(namespace, owner)
+        if found.above is not None:
+            self._below.setdefault(_object(namespace, found.above), set()).add(this)
+        while len(self._read) > MOST:
+            self._forget(*self._read.popitem(last=False))
         if found != before:
             self.wake(this)
         return again
+
+    def _forget(self, asked: tuple[str, Reference], found: Level) -> None:
+        """Forgets an owner that was not asked for for the longest time: it is read again when it is."""
+        namespace, owner = asked
+        if found.above is not None:
+            above = _object(namespace, found.above)
+            below = self._below.get(above, set())
+            below.discard(_object(namespace, owner))
+            if not below:
+                self._below.pop(above, None)
+        place = namespace, owner.group, owner.kind
+        denied = self._denied.get(place)
+        if denied is None or asked not in denied.owners:
+            return
+        first = next(iter(denied.owners)) == asked
+        del denied.owners[asked]
+        if not denied.owners:
+            del self._denied[place]
+        elif first:  # it would have been read again after a time: another one is
+            self.queue.add(next(iter(denied.owners)))
 
     def _refused(self, place: _Place, asked: tuple[str, Reference], error: str) -> float | None:
         """Notes that owners of this kind may not be read in this namespace; one of them is read again after a time."""
@@ -132,3 +156,7 @@ class Owners:
         watched = (each for each in GROUP_OWNERS if each.resource in self.caches.stores)
         found = (each for each in (*self.caches.kinds, *watched) if each.resource.kind == owner.kind)
         return next((each for each in found if each.resource.group == owner.group), None)
+
+
+def _object(namespace: str, owner: Reference) -> Owner:
+    return Owner(owner.group, owner.kind, namespace, owner.name)

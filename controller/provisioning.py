@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import assert_never
 
@@ -70,6 +70,7 @@ class Provisioning:
         self.queue = WorkQueue[Key]("provisioning", longest_seconds=30.0)
         self.checks = WorkQueue[str]("provisioning-checks", longest_seconds=30.0)
         self._refusals = Refusals(clock)
+        self._changed_checks: set[str] = set()
         self._cleans_up = settings.cleans_up_requests
         self._admission_checks = caches.stores[resources.ADMISSION_CHECKS]
         self._requests = caches.stores[resources.PROVISIONING_REQUESTS]
@@ -105,7 +106,8 @@ class Provisioning:
             return
         if any(each is not None and decided_by(each, PROVISIONING_REQUEST_CONTROLLER) for each in (old, new)):
             self.checks.add(raw["metadata"]["name"])
-            self.caches.in_steps(self._each(partial(self._has, raw["metadata"]["name"])))
+            self._changed_checks.add(raw["metadata"]["name"])
+            self.caches.in_steps("checks of provisioning", self._with_changed_checks)
 
     def _workload(self, old: Raw | None, new: Raw | None) -> None:
         if new is not None:
@@ -118,11 +120,16 @@ class Provisioning:
         if self._concerned(key):
             self.queue.add(key)
 
+    def _with_changed_checks(self) -> Iterator[None]:
+        """Queues the Workloads with a check that changed: one walk for any number of checks."""
+        checks, self._changed_checks = self._changed_checks, set()
+        yield from self._each(partial(self._has, checks))
+
     def _each(self, selects: Callable[[Key], bool]) -> Iterator[None]:
         """Queues the Workloads that are selected."""
         for place, key in enumerate(self.caches.workloads.keys(), start=1):
-            if selects(Key(*key)):
-                self.queue.add(Key(*key))
+            if selects(key):
+                self.queue.add(key)
             if not place % HEARD_AT_ONCE:
                 yield
 
@@ -131,10 +138,10 @@ class Provisioning:
         stores = self._requests, self._templates
         return bool(self._states(key)) or any(self._owned(store, resources.WORKLOADS, key) for store in stores)
 
-    def _has(self, check: str, key: Key) -> bool:
-        """Whether a Workload has this check."""
+    def _has(self, checks: Collection[str], key: Key) -> bool:
+        """Whether a Workload has one of these checks."""
         workload = self.caches.get(key)
-        return workload is not None and any(each.name == check for each in workload.checks)
+        return workload is not None and any(each.name in checks for each in workload.checks)
 
     def _states(self, key: Key) -> list[CheckState]:
         """The states of the checks of a Workload that this controller decides."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.metadata
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 
 import structlog
@@ -42,6 +42,7 @@ from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.series import Series
 from controller.settings import Settings
+from controller.sweeps import Sweeps
 from controller.usage import UsageSampler
 from controller.variants import Variants
 from controller.waiting import WaitEvents
@@ -91,8 +92,8 @@ class Controller:
         externals = self._externals(own)
         self._rows = rows(kinds, owners, externals)
         self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
-        self._long: asyncio.Queue[Iterator[None]] = asyncio.Queue()
-        self.caches.in_steps = self._long.put_nowait
+        self.sweeps = Sweeps()
+        self.caches.in_steps = self.sweeps.add
         self.caches.later = lambda call: asyncio.get_running_loop().call_later(AGAIN_SECONDS, call)
         self.owners = Owners(self.caches, client)
         self.lookup: Lookup = cache_lookup(
@@ -225,7 +226,7 @@ class Controller:
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
             group.create_task(self.owners.run(), name="owners")
-            group.create_task(self._work_in_steps(), name="caches-in-steps")
+            group.create_task(self.sweeps.run(), name="sweeps")
             await self._sync()
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.clusters.run(), name="worker-clusters")
@@ -249,16 +250,6 @@ class Controller:
             await asyncio.sleep(0)  # webhooks have precedence
         self.synced = True
         log.info("caches synced", objects=sum(len(store) for store in self.caches.stores.values()))
-
-    async def _work_in_steps(self) -> None:
-        """Does what the caches cannot do in one step of the event loop; webhooks have precedence."""
-        while True:
-            work = await self._long.get()
-            try:
-                for _ in work:
-                    await asyncio.sleep(0)
-            except Exception:  # an object that cannot be read must not end the process
-                log.exception("work in steps failed")
 
     @contextlib.asynccontextmanager
     async def _leadership(self) -> AsyncIterator[None]:
@@ -309,6 +300,7 @@ class Controller:
         self._series.connect()
         self._dispatcher.connect(dispatch_of(self._rows))
         self.owners.wake = self._dispatcher.jobs_below
+        self.caches.caught_up = self._dispatcher.taken_back
         self.waiting.connect()
         if self.settings.multikueue.enabled:
             self.multikueue.connect()
@@ -347,7 +339,7 @@ class Controller:
         """The API server serves an optional resource, or does not."""
         (self.caches.absent.discard if served else self.caches.absent.add)(resource)
         if resource == resources.PROVISIONING_REQUESTS and self.leading.is_set():
-            self.caches.in_steps(self.provisioning.everything())
+            self.caches.in_steps("provisioning", self.provisioning.everything)
 
     def _shows(self, key: Key) -> bool:
         """Whether there are series of this LocalQueue."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -81,20 +82,24 @@ class Variants:
         spec: Raw = (new or {}).get("spec") or {}
         if new is None or spec.get("concurrentAdmissionPolicy") is None or (old or {}).get("spec") == spec:
             return
-        name, workloads = new["metadata"]["name"], self.caches.workloads
-        found = {key_of(raw) for raw in workloads.by_index("cluster-queue", name)}
+        name = new["metadata"]["name"]
+        self.caches.in_steps(("variants of", name), partial(self._in_cluster_queue, name))
+
+    def _in_cluster_queue(self, name: str) -> Iterator[None]:
+        """Queues the parents that run in a ClusterQueue or wait for it."""
+        yield from self._look_at_all(self.caches.workloads.keys_by_index("cluster-queue", name))
         for queue in self.caches.local_queues.by_index("cluster-queue", name):
-            found.update(self._waiting_in(queue))
-        self.caches.in_steps(self._look_at_all(sorted(found)))
+            yield from self._in_local_queue(key_of(queue))
 
     def _local_queue(self, old: Raw | None, new: Raw | None) -> None:
         """Queues the parents in a LocalQueue that is new or has another ClusterQueue."""
         if new is not None and (old or {}).get("spec") != new.get("spec"):
-            self.caches.in_steps(self._look_at_all(sorted(self._waiting_in(new))))
+            key = key_of(new)
+            self.caches.in_steps(("variants in", key), partial(self._in_local_queue, key))
 
-    def _waiting_in(self, queue: Raw) -> set[Key]:
-        """The Workloads that name a LocalQueue."""
-        return {key_of(raw) for raw in self.caches.workloads.by_index("queue", str(key_of(queue)))}
+    def _in_local_queue(self, key: Key) -> Iterator[None]:
+        """Queues the parents that name a LocalQueue."""
+        yield from self._look_at_all(self.caches.workloads.keys_by_index("queue", str(key)))
 
     def _look_at(self, workload: Workload | None) -> None:
         """Queues a parent, or the parent of a variant."""

@@ -84,8 +84,10 @@ class WaitEvents:
 
     def everything(self) -> Iterator[None]:
         """Checks all workloads, because this process leads from now on; yields, so that other tasks can run."""
-        for place, raw in enumerate(tuple(self.caches.workloads), start=1):
-            self._changed(None, raw)
+        for place, key in enumerate(self.caches.workloads.keys(), start=1):
+            raw = self.caches.workloads.get(key)
+            if raw is not None:
+                self._changed(None, raw)
             if place % LOOKS_AT_ONCE == 0:
                 yield
 

@@ -276,8 +276,11 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
         excluded = kind.skip_errors(new)
         return refuse(excluded) if excluded else allow()
     lookup = context.lookup
-    queues = lookup.local_queue_names(request.namespace) if lookup.synced else ()
-    errors = metadata.on_create(new, settings.enabled, meant=lambda name: closest(name, queues))
+
+    def meant(name: str) -> str | None:  # only for a name that is wrong: it costs a look at every LocalQueue
+        return closest(name, lookup.local_queue_names(request.namespace)) if lookup.synced else None
+
+    errors = metadata.on_create(new, settings.enabled, meant=meant)
     if old is None:
         errors += kind.validate_create(new, settings.enabled)
         errors += _not_suspended(kind, new, request, context)

@@ -12,6 +12,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 from weakref import WeakValueDictionary
 
@@ -164,7 +165,7 @@ class MultiKueue:
         if old is not None and new is not None and old.get("spec") == new.get("spec"):
             return
         self._all_checks()
-        self.caches.in_steps(self._concerned_told(self.changed))
+        self.caches.in_steps("multikueue", partial(self._concerned_told, self.changed))
 
     def _concerned_told(self, tell: Callable[[Key], None]) -> Iterator[None]:
         """Calls ``tell`` with each Workload that may run in workers, yielding every few."""

@@ -29,9 +29,9 @@ How other forms of jobs are supported:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
@@ -119,6 +119,13 @@ class Outcome:
 
     success: bool
     message: str
+
+
+class Share(Protocol):
+    """Returns one object for equal ones."""
+
+    def __call__(self, raw: Raw, /, **own: Any) -> Raw:
+        """Returns the first object that was equal to ``raw``; with fields of its own a new one with the same values."""
 
 
 class JobKind(Mirrored):
@@ -236,8 +243,8 @@ class JobKind(Mirrored):
         """Whether the pod sets of a Workload are those of the job; None for the rules of all kinds."""
         return None
 
-    def lean(self, raw: Raw, share: Callable[[Raw], Raw]) -> Raw:
-        """Returns what the caches keep of a job; ``share`` returns one object for equal ones."""
+    def lean(self, raw: Raw, share: Share) -> Raw:
+        """Returns what the caches keep of a job."""
         return raw
 
     @abstractmethod

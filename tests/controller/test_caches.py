@@ -3,7 +3,7 @@ again.
 """
 
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -13,12 +13,15 @@ from api.objects import Raw
 from controller import resources
 from controller.caches import Caches, Interned
 from controller.kube.store import HEARD_AT_ONCE
+from controller.sweeps import Sweeps
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
-from core.model import Key
+from core.model import Key, Workload
 from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy
 from core.state.state import State
+from core.wire import decode
+from core.wire.decode import WorkloadContext
 
 
 def made(kind: str, name: str, spec: Raw | None = None, *, namespace: str = "", **more: Any) -> Raw:
@@ -121,17 +124,17 @@ def test_a_changed_limit_range_makes_the_workloads_of_its_namespace_be_read_agai
 
 
 def test_an_overhead_that_changes_makes_all_workloads_be_read_again_in_steps() -> None:
-    caches, steps = filled(), list[Iterator[None]]()
+    caches, sweeps = filled(), Sweeps()
     for number in range(100):
         raw = workload(f"w{number}")
         raw["spec"]["podSets"][0]["template"]["spec"]["runtimeClassName"] = "heavy"
         caches.workloads.observe("ADDED", raw)
     caches.start()
-    caches.in_steps = steps.append
+    caches.in_steps = sweeps.add
     caches.runtime_classes.observe("ADDED", made("RuntimeClass", "heavy") | {"overhead": {"podFixed": {"cpu": "2"}}})
     names = [f"w{number}" for number in range(100)]
     read = [0]
-    for _ in steps.pop():
+    while sweeps.step():
         read.append(sum(asked(caches, name) == 3000 for name in names))
     assert max(after - before for before, after in pairwise(read)) <= HEARD_AT_ONCE, "webhooks have to wait"
     assert [asked(caches, name) for name in names] == [3000] * 100
@@ -145,14 +148,7 @@ def test_a_workload_that_cannot_be_decoded_again_is_decoded_later_and_does_not_s
         caches.workloads.observe("ADDED", workload(name, None))
     caches.start()
     caches.later = later.append
-    change, fails = caches.workload_changed, True
-
-    def changed(old: Raw | None, new: Raw | None) -> None:
-        if fails and new is not None and new["metadata"]["name"] == "broken":
-            raise ValueError("not readable")
-        change(old, new)
-
-    monkeypatch.setattr(caches, "workload_changed", changed)
+    mend = breaks("broken", monkeypatch)
     caches.limit_ranges.observe("MODIFIED", limit_range("3", "2"))
     assert [asked(caches, name) for name in ("w", "broken", "z")] == [3000, 2000, 3000]
     later.pop()()
@@ -160,10 +156,60 @@ def test_a_workload_that_cannot_be_decoded_again_is_decoded_later_and_does_not_s
     for version in ("3", "4"):
         caches.limit_ranges.observe("MODIFIED", limit_range("3", version))
     assert len(later) == 1, "however often the rules change"
-    fails = False
+    mend()
     later.pop()()
     assert [asked(caches, name) for name in ("w", "broken", "z")] == [3000, 3000, 3000]
     assert not later
+
+
+def breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Workloads of this name cannot be decoded, until the function is called that this returns."""
+    decoded, broken = decode.workload, {name}
+
+    def fails(raw: Raw, context: WorkloadContext) -> Workload:
+        if raw["metadata"]["name"] in broken:
+            raise ValueError("not readable")
+        return decoded(raw, context)
+
+    monkeypatch.setattr("core.wire.decode.workload", fails)
+    return broken.clear
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_an_object_that_cannot_enter_state_is_entered_after_a_while_as_it_is_then(
+    listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else State would be behind the store for as long as nothing changes the object."""
+    caches, later, known = filled(), list[Callable[[], None]](), list[Key]()
+    caches.later, caches.caught_up = later.append, known.append
+    mend = breaks("broken", monkeypatch)
+    if not listed:
+        caches.start()
+    caches.workloads.observe("ADDED", workload("broken", None))
+    if listed:
+        caches.start()
+    assert caches.get(Key("ns", "broken")) is None
+    later.pop()()
+    assert (caches.get(Key("ns", "broken")), len(later), known) == (None, 1, []), "it failed again"
+    mend()
+    later.pop()()
+    assert (asked(caches, "broken"), later, known) == (2000, [], [Key("ns", "broken")])
+    assert caches.state.pending.where(Key("ns", "broken")) == "cq"
+
+
+def test_a_workload_that_was_deleted_before_it_could_be_entered_again_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    caches, later = filled(), list[Callable[[], None]]()
+    caches.later = later.append
+    caches.start()
+    breaks("w", monkeypatch)
+    changed = workload("w")
+    changed["metadata"]["resourceVersion"] = "8"
+    caches.workloads.observe("MODIFIED", changed)
+    assert (asked(caches), len(later)) == (2000, 1), "its last valid value counts"
+    changed["metadata"]["resourceVersion"] = "9"
+    caches.workloads.observe("DELETED", changed)
+    later.pop()()
+    assert (caches.get(Key("ns", "w")), later) == (None, [])
 
 
 def test_a_deleted_workload_leaves_its_queue() -> None:

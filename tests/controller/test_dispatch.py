@@ -1,7 +1,7 @@
 """Which reconciler gets which key when an object changes."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -19,6 +19,7 @@ from controller.pod_owners import PodOwnerReconciler
 from controller.queues import QueueStatuses
 from controller.scheduler import Scheduler
 from controller.settings import Settings
+from controller.sweeps import Sweeps
 from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
@@ -45,6 +46,16 @@ def connected(caches: Caches | None = None) -> tuple[Dispatcher, QueueStatuses, 
     dispatcher = Dispatcher(caches, scheduler, workloads, queues, [], mirror)
     caches.start()
     return dispatcher, queues, workloads
+
+
+def with_jobs(caches: Caches) -> Dispatcher:
+    """As ``connected``, for Jobs."""
+    writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
+    looked_after = WorkloadReconciler(caches, writer, recorder, Settings())
+    scheduler, mirror = Scheduler(caches, writer, recorder, metrics), QueueMirror(caches, writer)
+    jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
+    caches.start()
+    return Dispatcher(caches, scheduler, looked_after, QueueStatuses(caches, writer), [jobs], mirror)
 
 
 def test_a_new_leader_reconciles_everything() -> None:
@@ -84,8 +95,8 @@ def test_a_change_that_concerns_many_jobs_queues_them_in_steps(changed: str) -> 
     scheduler, queues = Scheduler(caches, writer, recorder, metrics), QueueStatuses(caches, writer)
     caches.start()
     Dispatcher(caches, scheduler, looked_after, queues, [jobs, pods], mirror).connect(dispatch_of(table))
-    steps: list[Iterator[None]] = []
-    caches.in_steps = steps.append
+    sweeps = Sweeps()
+    caches.in_steps = sweeps.add
     if changed == "Namespace":
         after = made("Namespace", "ns")
         after["metadata"] |= {"labels": {"a": "b"}, "resourceVersion": "2"}
@@ -94,9 +105,54 @@ def test_a_change_that_concerns_many_jobs_queues_them_in_steps(changed: str) -> 
         caches.priority_classes.observe("ADDED", made("PriorityClass", "low", value=1))
     else:
         caches.workload_priority_classes.observe("ADDED", made("WorkloadPriorityClass", "high", value=1))
-    (step,) = steps
-    assert len(pods.queue) == 0
-    assert [len(pods.queue) for _ in step] == [AT_ONCE, many]
+    assert (len(sweeps), len(pods.queue)) == (1, 0)
+    assert [len(pods.queue) for _ in iter(sweeps.step, False)] == [AT_ONCE, many, many]
+
+
+def test_many_namespaces_that_are_relabelled_together_cost_one_walk_through_the_jobs() -> None:
+    caches = Caches(State(), table := rows([BATCH_JOB]))
+    for number in range(3):
+        caches.namespaces.observe("ADDED", made("Namespace", f"ns{number}"))
+        job = made("Job", "j", namespace=f"ns{number}")
+        caches.stores[BATCH_JOB.resource].observe("ADDED", {**job, "apiVersion": "batch/v1"})
+    jobs, sweeps = with_jobs(caches), Sweeps()
+    jobs.connect(dispatch_of(table))
+    caches.in_steps = sweeps.add
+    for name in ("ns0", "ns1", "ns0"):
+        after = made("Namespace", name)
+        after["metadata"] |= {"labels": {"a": "b"}, "resourceVersion": "2"}
+        caches.namespaces.observe("MODIFIED", after)
+    assert len(sweeps) == 1
+    while sweeps.step():
+        pass
+    (reconciler,) = jobs.jobs.values()
+    assert len(reconciler.queue) == 2
+
+
+@pytest.mark.parametrize("below", ["owner", "prebuilt"])
+def test_jobs_below_one_object_are_queued_in_steps_if_they_are_many(below: str) -> None:
+    """Users decide how many jobs they put below one object, or have name one Workload."""
+    caches, many = Caches(State(), rows([BATCH_JOB])), 2 * AT_ONCE
+    above = Owner("batch", "Job", "ns", "above")
+    for number in range(many):
+        job = {**made("Job", f"j{number}", namespace="ns"), "apiVersion": "batch/v1"}
+        if below == "owner":
+            reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": "u", "controller": True}
+            job["metadata"]["ownerReferences"] = [reference]
+        else:
+            job["metadata"]["labels"] = {"kueue.x-k8s.io/prebuilt-workload-name": "w"}
+        caches.stores[BATCH_JOB.resource].observe("ADDED", job)
+    dispatcher, sweeps = with_jobs(caches), Sweeps()
+    caches.in_steps = sweeps.add
+    (reconciler,) = dispatcher.jobs.values()
+    if below == "owner":
+        dispatcher.jobs_below(above)
+    else:
+        dispatcher.workload(None, workload("w"))
+    assert len(reconciler.queue) == AT_ONCE
+    while sweeps.step():
+        pass
+    assert len(reconciler.queue) == many
 
 
 @pytest.mark.parametrize("edited", [resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES, resources.RESOURCE_FLAVORS])
@@ -107,12 +163,12 @@ def test_an_edit_that_concerns_many_workloads_queues_them_in_steps(edited: Resou
         caches.workloads.observe("ADDED", workload(f"w{place}"))
     dispatcher, _, workloads = connected(caches)
     dispatcher.connect(dispatch_of(rows([])))
-    steps: list[Iterator[None]] = []
-    caches.in_steps = steps.append
+    sweeps = Sweeps()
+    caches.in_steps = sweeps.add
     (found,) = caches.stores[edited]
     caches.stores[edited].observe("MODIFIED", newer({**found, "spec": {**found["spec"], "stopPolicy": "Hold"}}))
     assert workloads.queue.delayed == 0
-    assert sum(1 for _ in itertools.chain(*steps)) >= many // AT_ONCE
+    assert sum(1 for _ in iter(sweeps.step, False)) >= many // AT_ONCE
     assert workloads.queue.delayed == many + 1
 
 

@@ -80,6 +80,33 @@ def test_ten_thousand_pods_need_less_than_sixty_mebibytes() -> None:
     assert used / PODS < MOST_BYTES
 
 
+def test_pods_that_are_gone_leave_nothing_behind_however_different_their_specs_were() -> None:
+    """A spec that equals no other is 10 KB, and thousands of pods come and go in a day."""
+    store = Caches(State(), rows([POD])).stores[POD.resource]
+
+    def live(number: int, image: str) -> Raw:
+        found = received(number)
+        found["spec"]["containers"][0]["image"] = image
+        return found
+
+    for number in range(50):
+        store.observe("ADDED", live(number, "one"))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(100, 100 + PODS):
+            store.observe("ADDED", gone := live(number, f"image-{number}"))
+            store.observe("DELETED", {"metadata": gone["metadata"] | {"resourceVersion": "9999"}})
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / PODS < 500, "deletions are remembered for a while"
+    store.observe("ADDED", live(50, "one"))
+    assert len({id(raw["spec"]["containers"]) for raw in store}) == 1, "the living ones share theirs, old and new"
+
+
 def test_the_answer_to_a_write_of_a_pod_that_is_not_watched_is_not_kept() -> None:
     """An elastic Job's pods are patched without being queued themselves."""
     store = Caches(State(), rows([POD])).stores[POD.resource]

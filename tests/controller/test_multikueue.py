@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -31,6 +31,7 @@ from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.multikueue.workloads import AT_ONCE, TAKE_OVER_SECONDS, MultiKueue
 from controller.refusals import REPORT_SECONDS
 from controller.settings import Settings
+from controller.sweeps import Sweeps
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.multikueue import here as rules_here
@@ -213,12 +214,13 @@ def test_a_changed_config_is_looked_at_in_steps_for_many_workloads() -> None:
             resources.WORKLOADS, merged(workload(), {"metadata": {"name": f"w{number}", "uid": f"u{number}"}})
         )
     world.workload(check=CheckState.PENDING, nominated=("w1",))
-    steps = list[Iterator[None]]()
-    world.caches.in_steps = steps.append
+    sweeps = Sweeps()
+    world.caches.in_steps = sweeps.add
     world.multikueue.queue.drop()
     world.multikueue.respecified(None, {"spec": {"clusters": ["w1", "w2"]}})
-    assert (len(steps), len(world.multikueue.queue)) == (1, 0)
-    assert sum(1 for _ in steps[0]) == 3
+    world.multikueue.respecified(None, {"spec": {"clusters": ["w1"]}})
+    assert (len(sweeps), len(world.multikueue.queue)) == (1, 0)
+    assert sum(1 for _ in iter(sweeps.step, False)) == 3 + 1
     assert len(world.multikueue.queue) == 1
 
 

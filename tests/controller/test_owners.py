@@ -130,3 +130,53 @@ async def test_a_job_that_the_watch_has_not_shown_yet_is_read_and_the_store_coun
     owners.caches.stores[BATCH_JOB.resource].observe("ADDED", ended)
     assert owners.look("ns", JOB) == Level("job-uid", named=True)
     assert len(api.asked) == 1
+
+
+def alone(name: str) -> Raw:
+    """An owner that nothing controls."""
+    return {"metadata": {"uid": f"u-{name}"}}
+
+
+async def test_of_too_many_owners_those_are_forgotten_that_were_not_asked_for_for_the_longest_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Were all forgotten together, all would be read again together, and pods below them wait meanwhile."""
+    monkeypatch.setattr("controller.owners.MOST", 3)
+    names = ["a", "b", "c", "d", "e"]
+    owners, api = owners_of(*map(alone, names), alone("b"))
+    asked = {name: SET._replace(name=name) for name in names}
+    for name in names:
+        await owners._learn(("ns", asked[name]))
+        assert owners.look("ns", asked["a"]) == Level("u-a"), "it is asked for all the time"
+    assert [name for name in names if ("ns", asked[name]) in owners._read] == ["a", "d", "e"]
+    assert owners.look("ns", asked["b"]) is None
+    await owners._learn(("ns", asked["b"]))
+    assert owners.look("ns", asked["b"]) == Level("u-b")
+    assert len(api.asked) == 6
+
+
+async def test_an_owner_that_is_forgotten_is_not_looked_for_below_others_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("controller.owners.MOST", 1)
+    owners, _ = owners_of(WRAPPED, alone("other"))
+    await owners._learn(("ns", SET))
+    above = Owner("apps", "ReplicaSet", "ns", "r")
+    assert owners.below(above) == [Owner("jobset.x-k8s.io", "JobSet", "ns", "set")]
+    await owners._learn(("ns", OTHER))
+    assert (owners.below(above), owners._below) == ([], {})
+
+
+async def test_of_owners_that_may_not_be_read_one_is_still_read_again_when_the_first_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("controller.owners.MOST", 2)
+    owners, _ = owners_of(DENIED, DENIED, DENIED, DENIED, alone("third"), alone("fourth"))
+    third, fourth = SET._replace(name="third"), JOB._replace(name="fourth")
+    for each in (SET, OTHER, third):
+        await owners._learn(("ns", each))
+    assert owners.queue._ready.keys() == {("ns", OTHER)}
+    assert await owners._learn(("ns", OTHER)) is not None
+    for each in (third, fourth):
+        await owners._learn(("ns", each))
+    assert len(owners._read) == 2

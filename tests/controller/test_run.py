@@ -71,33 +71,13 @@ async def test_workloads_that_were_read_again_in_steps_are_decided_again() -> No
             done.append(number)
             yield
 
-    controller.caches.in_steps(steps())
+    controller.caches.in_steps("steps", steps)
     assert done == []
-    task = asyncio.create_task(controller._work_in_steps())
+    task = asyncio.create_task(controller.sweeps.run())
     await eventually(lambda: done == [0, 1, 2])
     assert not controller.scheduler._woken.is_set(), "edits that queue many objects are decided once a second"
-    controller.caches.in_steps(controller.caches._reading_again([]))
+    controller.caches.in_steps("read", lambda: controller.caches._reading_again([]))
     await eventually(controller.scheduler._woken.is_set)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_steps_that_fail_do_not_stop_those_that_follow() -> None:
-    controller = Controller(cast(Client, Lists([])))
-    done = asyncio.Event()
-
-    def failing() -> Iterator[None]:
-        yield
-        raise ValueError
-
-    def following() -> Iterator[None]:
-        done.set()
-        yield
-
-    controller.caches.in_steps(failing())
-    controller.caches.in_steps(following())
-    task = asyncio.create_task(controller._work_in_steps())
-    await eventually(done.is_set)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -118,7 +98,7 @@ async def test_workloads_that_wait_for_nodes_are_decided_again_when_requests_are
     )
     stores[resources.WORKLOADS].observe("ADDED", waits_for_nodes())
     controller.caches.start()
-    controller.caches.in_steps = list[None]().extend
+    controller.caches.in_steps = lambda name, begin: list[None]().extend(begin())
     controller._served(resources.PROVISIONING_REQUESTS, False)
     assert len(controller.provisioning.queue) == 0
     controller.leading.set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from api.names import Annotation, Label
@@ -352,3 +354,20 @@ def test_v01s_annotation_is_honoured_with_a_warning_and_the_label_wins() -> None
         'label and annotation name different queues: label "other" is used; remove annotation kueue.x-k8s.io/queue-name'
     ]
     assert warned(review(other, old=other)) == []
+
+
+def test_the_names_of_all_local_queues_are_looked_at_only_for_a_name_that_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked, listed = list[str](), Lookup.local_queue_names
+
+    def counted(self: Lookup, namespace: str) -> Iterable[str]:
+        looked.append(namespace)
+        return listed(self, namespace)
+
+    monkeypatch.setattr(Lookup, "local_queue_names", counted)
+    knows = cluster(default_queue_in=["team-a"])
+    assert refused(review(job(labels={Label.QUEUE_NAME: "default"}, suspend=True)), knows=knows) == ""
+    assert looked == []
+    assert 'did you mean "default"' in refused(review(job(labels={Label.QUEUE_NAME: "Default"})), knows=knows)
+    assert looked == ["team-a"]

@@ -9,7 +9,7 @@ pods that are to be queued, and pods of a queued job do not have it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -25,7 +25,7 @@ from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
-from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Slot, Target, Write
+from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Share, Slot, Target, Write
 from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS, shape
 from core.jobs.topology_request import PodIndex
 from core.model import Key, Raw
@@ -43,6 +43,8 @@ _TOKEN: Final = "kube-api-access-"
 _OF_THIS_CLUSTER: Final = ("qosClass", "resourceClaimStatuses")
 """The fields of a pod's status that the API server of its cluster sets."""
 _READ: Final = ("Ready", "ContainersReady", TERMINATION_TARGET)
+_ALIKE: Final = ("ownerReferences", "finalizers")
+"""Fields of the metadata that many pods have in common."""
 MANAGED_LABEL: Final = f"metadata.labels[{Label.MANAGED}]"
 TOTAL_COUNT: Final = f"metadata.annotations[{Annotation.POD_GROUP_TOTAL_COUNT}]"
 RETRIABLE: Final = f"metadata.annotations[{Annotation.RETRIABLE_IN_GROUP}]"
@@ -74,7 +76,7 @@ class Pod(JobKind):
         )
     )
 
-    def lean(self, raw: Raw, share: Callable[[Raw], Raw]) -> Raw:
+    def lean(self, raw: Raw, share: Share) -> Raw:
         """Returns the fields that are read, with equal specs and statuses shared between pods."""
         metadata, spec, status = raw["metadata"], dict(raw.get("spec") or {}), raw.get("status") or {}
         node = spec.pop("nodeName", "")
@@ -87,20 +89,19 @@ class Pod(JobKind):
             for each in status.get("conditions") or ()
             if each.get("type") in _READ
         ]
-        kept = share({"spec": _without_token(spec)})["spec"]
         read = {
             "phase": status.get("phase", ""),
             **({"message": status["message"]} if status.get("message") else {}),
             "conditions": conditions,
         }
+        own = {key: value for key, value in metadata.items() if key not in ("annotations", *_ALIKE)}
+        if metadata.get("labels"):
+            own["labels"] = share(metadata["labels"])
+        if annotations:
+            own["annotations"] = annotations
         return {
-            "metadata": {
-                **{key: value for key, value in metadata.items() if key != "annotations"},
-                **({"labels": share(metadata["labels"])} if metadata.get("labels") else {}),
-                **({"annotations": annotations} if annotations else {}),
-                **share({key: metadata[key] for key in ("ownerReferences", "finalizers") if metadata.get(key)}),
-            },
-            "spec": {**kept, "nodeName": node} if node else kept,
+            "metadata": share({key: metadata[key] for key in _ALIKE if metadata.get(key)}, **own),
+            "spec": share(_without_token(spec), **({"nodeName": node} if node else {})),
             "status": status if gated(raw) and has_run(raw) else share(read),
         }
 

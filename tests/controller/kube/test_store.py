@@ -53,6 +53,18 @@ def test_a_list_is_stored_and_a_second_list_reports_only_changes(store: Store[Ra
     store._check()
 
 
+def test_keys_are_the_stored_ones_and_not_built_anew(store: Store[Raw]) -> None:
+    """Fifty thousand new keys at once would take longer than an admission call may wait."""
+    for name in ("a", "b"):
+        store.observe("ADDED", thing(name, 1))
+    store.put_from_write(thing("c", 2, color="blue"))
+    once, again = store.keys(), store.keys()
+    assert once == (A, Key("ns", "b"), Key("ns", "c"))
+    assert all(type(key) is Key and key is same for key, same in zip(once, again, strict=True))
+    assert store.keys_by_index("color", "red") == once[:2]
+    assert store.keys_by_index("color", "green") == ()
+
+
 def test_a_same_name_with_a_new_uid_is_a_deletion_and_an_addition(store: Store[Raw], told: Told) -> None:
     store.replace([thing("a", 1, uid="one")], "5")
     told.clear()

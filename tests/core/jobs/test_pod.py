@@ -207,8 +207,9 @@ def test_a_pod_of_a_statefulset_gets_no_workload_before_it_has_its_group() -> No
 def test_the_caches_keep_what_is_read_and_share_what_is_equal() -> None:
     known: dict[str, Raw] = {}
 
-    def share(raw: Raw) -> Raw:
-        return known.setdefault(str(raw), raw)
+    def share(raw: Raw, /, **own: Any) -> Raw:
+        shared = known.setdefault(str(raw), raw)
+        return shared | own if own else shared
 
     def received(name: str) -> Raw:
         mounts = [{"name": f"kube-api-access-{name}", "mountPath": "/token"}, {"name": "data", "mountPath": "/data"}]

@@ -33,7 +33,8 @@ def pod(name: str = "p", *, group_of: int = 0, gated: bool = True, status: Raw |
         found["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": str(group_of)}
     gates = {"schedulingGates": [{"name": GATE}]} if gated else {}
     spec: Raw = {"containers": [{"name": "c", "image": "i"}], **gates}
-    return POD.lean({"metadata": found | metadata, "spec": spec, "status": status or {"phase": "Pending"}}, lambda x: x)
+    raw = {"metadata": found | metadata, "spec": spec, "status": status or {"phase": "Pending"}}
+    return POD.lean(raw, lambda shared, /, **own: shared | own)
 
 
 def of_pods(*pods: Raw, cluster: str = "w1", evicted: str = "False") -> Group:
