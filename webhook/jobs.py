@@ -29,6 +29,7 @@ from core.jobs.kind import JobKind
 from core.matching import namespaces
 from core.model import Key, Raw, Workload
 from core.model.owner import Level, Reference
+from core.quota.usage import holds_quota
 from core.wire import decode
 from webhook import expressions, patch
 from webhook.patch import Operation
@@ -190,8 +191,7 @@ def _resized(kind: JobKind, request: Request, context: Context) -> tuple[Operati
     old, new = request.old(), request.new()
     if kind.form.errors(new) or kind.form.errors(old):  # validation will report them
         return ()
-    before = _running_pods(kind, old, new)
-    if not before or before >= _pods(kind, new) or context.account().wrote(request):
+    if not _is_running(kind, old, new) or not _grows(kind, old, new) or context.account().wrote(request):
         return ()
     if not _to_be_queued(new, request, context) or _queued_by_owner(old, request, context):
         return ()
@@ -220,11 +220,15 @@ def _queued_by_owner(job: Raw, request: Request, context: Context) -> bool:
 
 def _ancestor(job: Raw, request: Request, context: Context) -> Reference | None:
     """The object that is queued instead of the job; None for a job that is queued itself, or whose owners are not all
-    known: such a job is suspended like others, and the controller decides.
+    known: such a job is suspended like others, and the controller decides. A job that has quota of its own is queued
+    itself, whatever its owners are.
     """
     if meta.controller(job) is None:
         return None
     namespace, lookup, settings = request.namespace, context.lookup, context.settings
+    own = lookup.workload_of(meta.uid(job)) if meta.uid(job) else None
+    if own is not None and holds_quota(own):
+        return None
 
     def look(owner: Reference) -> Level | None:
         known = lookup.owner(namespace, owner)
@@ -465,14 +469,14 @@ def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: 
     runs_with = _running_pods(kind, old, new)
     if (
         not _to_be_queued(new, request, context)
-        or not (kind.held(new) or runs_with)
+        or not (kind.held(new) or runs_with is not None)
         or _queued_by_owner(new, request, context)
     ):
         return None
-    if old is not None and not runs_with and _same_to_feedback(kind, old, new):
+    if old is not None and runs_with is None and _same_to_feedback(kind, old, new):
         return None
     asked = submission_of(kind, new, request, context)
-    if old is None or not runs_with:
+    if old is None or runs_with is None:
         return asked
     same = [each["name"] for each in kind.pod_sets(old)] == [each["name"] for each in kind.pod_sets(new)]
     return replace(asked, runs_with=runs_with, elastic=same and _is_elastic(kind, new, context))
@@ -510,12 +514,23 @@ def _feedback(kind: JobKind, asked: Submission, request: Request, context: Conte
     return judge(now, context.settings.feedback, labels)
 
 
-def _running_pods(kind: JobKind, old: Raw | None, new: Raw) -> int:
-    """With how many pods a job runs that is to have more or fewer; 0 for any other."""
-    if old is None or meta.deleting(new) or kind.held(old):
-        return 0
+def _running_pods(kind: JobKind, old: Raw | None, new: Raw) -> int | None:
+    """With how many pods a job runs that is to have more or fewer, perhaps 0; None for any other."""
+    if old is None or not _is_running(kind, old, new):
+        return None
     before, after = _pods(kind, old), _pods(kind, new)
-    return before if before != after else 0
+    return before if before != after else None
+
+
+def _is_running(kind: JobKind, old: Raw, new: Raw) -> bool:
+    """Whether a job that is changed was not suspended; it may have no pods at present."""
+    return not meta.deleting(new) and not kind.held(old)
+
+
+def _grows(kind: JobKind, old: Raw, new: Raw) -> bool:
+    """Whether a pod set gets more pods than it was started with, or is new; others may get fewer at the same time."""
+    before = {each["name"]: each.get("count", 1) for each in kind.pod_sets(old)}
+    return any(each.get("count", 1) > before.get(each["name"], 0) for each in kind.pod_sets(new))
 
 
 def _pods(kind: JobKind, job: Raw) -> int:

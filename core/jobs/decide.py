@@ -82,7 +82,7 @@ def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> 
 
 def unmanaged(s: Situation) -> Action | None:
     """A job that is not managed is not changed; a job that is being deleted releases its Workloads when its pods are
-    gone, or have ended where the job is these pods.
+    gone, or have ended where the job is these pods. A job that has quota is decided by its Workload in any case.
     """
     if meta.deleting(s.job):
         if go := _let_go(s):
@@ -96,7 +96,8 @@ def unmanaged(s: Situation) -> Action | None:
         return next((action for action in given_up if action is not None), Nothing())
     if s.managed or s.ancestor_admitted is not None:
         return None
-    return Nothing() if s.owner_unread else _withdrawn(s) or Nothing()
+    withdrawn = None if s.owner_unread else _withdrawn(s)
+    return withdrawn or (None if s.has_own_quota else Nothing())
 
 
 def _withdrawn(s: Situation) -> Action | None:
@@ -115,7 +116,12 @@ def _withdrawn(s: Situation) -> Action | None:
 
 
 def unclear_owner(s: Situation) -> Action | None:
-    """A job is not decided while an owner of it is not known: another object may be queued instead of it."""
+    """A job is not decided while an owner of it is not known: another object may be queued instead of it.
+
+    Owners count only for a job that has no quota of its own, as in ``child``.
+    """
+    if s.has_own_quota:
+        return None
     if s.nested_wrongly:
         return Problem(names.Event.JOB_NESTING_TOO_DEEP, s.nested_wrongly)
     return Nothing() if s.owner_unread else None
@@ -124,9 +130,11 @@ def unclear_owner(s: Situation) -> Action | None:
 def child(s: Situation) -> Action | None:
     """The child of a managed job runs while that job is admitted, and has no Workload.
 
-    If the parent is queued here, Seiretsu starts the child; other owners have controllers that do.
+    If the parent is queued here, Seiretsu starts the child; other owners have controllers that do. Every user can write
+    owner references, so they change nothing about a job whose own Workload holds quota: it is evicted and finished by
+    that Workload.
     """
-    if s.ancestor_admitted is None:
+    if s.ancestor_admitted is None or s.has_own_quota:
         return None
     if not s.kind.nested:
         return _pods_below(s)

@@ -15,7 +15,7 @@ from api import names
 from core.jobs import meta, template, workload
 from core.jobs.actions import AwaitPods
 from core.jobs.kind import Cause, JobKind, Outcome, Write
-from core.jobs.release import awaits_pods
+from core.jobs.release import awaits_pods, holds_quota
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Key, Raw, Workload
@@ -89,6 +89,11 @@ class Situation:
             return False
         ran = self.found.holds(names.Condition.ADMITTED)
         return ran and any(check.name in self.worker_checks for check in self.found.checks)
+
+    @cached_property
+    def has_own_quota(self) -> bool:
+        """Whether a Workload of this very job holds quota: then the job is decided by it, whatever its owners are."""
+        return any(self.owns(raw) and holds_quota(self.value(raw)) for raw in self.workloads)
 
     @cached_property
     def pod_sets(self) -> list[Raw]:

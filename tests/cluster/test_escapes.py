@@ -160,3 +160,31 @@ def test_a_running_job_does_not_run_more_pods_than_it_was_admitted_with(world: W
     world.patch("pods", last, {"metadata": {"annotations": {"then": "that"}}})
     states = world.seen("pods", seen, lambda state: "then" in state["metadata"].get("annotations", {}))
     assert len({state["metadata"]["name"] for state in states}) == 3, "one before, two after, none between"
+
+
+def test_owner_references_of_a_running_job_do_not_keep_it_from_being_stopped(world: World, by_tenant: Tenant) -> None:
+    world.queue("team", 2)
+    world.job("tiny", "team", seconds=600)
+    world.job("big", "team", seconds=600)
+    world.until("both run", lambda: world.running() == {"tiny", "big"})
+    uid = world.jobs()["tiny"]["metadata"]["uid"]
+    above = {"apiVersion": "batch/v1", "kind": "Job", "name": "tiny", "uid": uid, "controller": True}
+    by_tenant(*patch("big", {"metadata": {"ownerReferences": [above]}}))  # may be refused
+    name = world.workload("big")["metadata"]["name"]
+    world.patch("workloads", name, {"spec": {"active": False}})
+    world.until("it is stopped", lambda: world.running() == {"tiny"})
+    world.until("its quota is free", lambda: world.used("team")[0] == "1")
+
+
+def test_a_running_job_without_pods_does_not_start_any_beyond_its_quota(world: World, by_tenant: Tenant) -> None:
+    world.queue("team", 2)
+    none = job("none", "team", cpu=1, pods=1, seconds=600)
+    world.create({**none, "spec": {**none["spec"], "parallelism": 0, "completions": 40}})
+    world.until("it is admitted with no pod", lambda: world.running() == {"none"})
+    seen = world.version("jobs")
+    by_tenant(*patch("none", {"spec": {"parallelism": 40}}), check=True)
+    by_tenant("annotate", "job", "none", "then=that", check=True)
+    states = world.seen("jobs", seen, lambda state: "then" in state["metadata"].get("annotations", {}))
+    assert all(state["spec"]["suspend"] for state in states if state["spec"]["parallelism"] == 40)
+    world.until("it waits for 40 cpu", lambda: world.condition("none", "QuotaReserved")[0] == "False")
+    assert pods(world) == []

@@ -274,3 +274,22 @@ def test_a_job_of_a_queue_with_worker_clusters_is_left_to_them(kind: JobKind, ch
         response = jobs.mutate(kind, parse(orjson.dumps(review_of(job, resource=kind.plural))), context)
         wanted = MULTIKUEUE_CONTROLLER if left and checked else named
         assert kind.manager(patch.apply(job, response.patch)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "suspended"),
+    [((0, 0), (0, 8), True), ((9, 0), (0, 8), True), ((9, 2), (0, 2), False)],
+    ids=["workers after none", "fewer of one group and more of another", "fewer"],
+)
+def test_a_running_job_is_suspended_if_any_of_its_pod_sets_grows(
+    before: Sequence[int], after: Sequence[int], suspended: bool
+) -> None:
+    def of(counts: Sequence[int]) -> Raw:
+        found = ray(RAY_CLUSTER, *(group(name, count) for name, count in zip("ab", counts, strict=True)))
+        metadata = {**found["metadata"], "labels": QUEUE}
+        return {**found, "metadata": metadata, "spec": {**found["spec"], "suspend": False}}
+
+    settings = Settings(frameworks=frozenset({RAY_CLUSTER.framework}))
+    body = review_of(of(after), old=of(before), resource="rayclusters")
+    response = ask("/mutate-ray-io-v1-raycluster", body, settings=settings)
+    assert ("patch" in response) == suspended

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.names import Annotation, Condition, Label
-from core.model import Key, Raw, Workload
+from core.model import Admission, Key, Raw, Workload
 from core.model.owner import Level, Owner, Reference
 from core.state.lookup import Lookup
 from core.workload import transitions
@@ -340,7 +340,7 @@ def test_where_all_jobs_are_managed_a_job_without_a_queue_gets_a_warning() -> No
     assert warning.startswith("has no queue name and waits: set label kueue.x-k8s.io/queue-name")
 
 
-RUNS = {"suspend": False, "parallelism": 3, "completions": 9}
+RUNS: Raw = {"suspend": False, "parallelism": 3, "completions": 9}
 
 
 @pytest.mark.parametrize(
@@ -348,6 +348,7 @@ RUNS = {"suspend": False, "parallelism": 3, "completions": 9}
     [
         pytest.param({}, {"parallelism": 40}, True, id="more pods"),
         pytest.param({}, {"parallelism": 40, "completions": 40}, True, id="more pods and more work"),
+        pytest.param({"parallelism": 0}, {"parallelism": 40}, True, id="pods after none"),
         pytest.param({}, {"parallelism": 2}, False, id="fewer pods"),
         pytest.param({}, {"completions": 40}, False, id="more work with as many pods"),
         pytest.param({}, {"backoffLimit": 1}, False, id="something else"),
@@ -365,3 +366,13 @@ def test_a_running_job_that_gets_more_pods_is_suspended_in_the_same_write(
     assert patched(ask(MUTATE, review(new, old=before))) == ([SUSPEND] if suspended else [])
     unqueued = [{**each, "metadata": {**each["metadata"], "labels": {}}} for each in (new, before)]
     assert patched(ask(MUTATE, review(unqueued[0], old=unqueued[1]))) == []
+
+
+def test_a_forged_owner_does_not_let_a_job_with_its_own_quota_grow() -> None:
+    own = transitions.reserved(Workload(Key("team-a", "w"), "w", 0.0, "main", 0, ()), Admission("all", ()), 0.0)
+    knows = replace(cluster(workloads={"job-1": own}), owner=lambda *_: Level("nope", named=True, queueable=True))
+    above = OTHER_JOB | {"uid": "nope"}
+    before = job(labels=QUEUE, owner=above, **RUNS)
+    before["metadata"]["uid"] = "job-1"
+    new = {**before, "spec": {**before["spec"], "parallelism": 40}}
+    assert patched(ask(MUTATE, review(new, old=before), knows=knows)) == [SUSPEND]
