@@ -55,6 +55,7 @@ def pod_spec(quantity: Schema = QUANTITY) -> Schema:
         nodeSelector=map_of(TEXT),
         priorityClassName=TEXT,
         runtimeClassName=TEXT,
+        resourceClaims=list_of(fields(name=TEXT)),
         tolerations=list_of(fields(key=TEXT, operator=TEXT, value=TEXT, effect=TEXT, tolerationSeconds=seconds)),
         affinity=fields(
             nodeAffinity=fields(requiredDuringSchedulingIgnoredDuringExecution=fields(nodeSelectorTerms=terms)),

@@ -268,6 +268,8 @@ def _about_ours() -> dict[str, About]:
     found["/feedback-kueue-x-k8s-io-v1beta2-workload-deletion"] = About(
         KUEUE, "v1beta2", "workloads", owned, ("DELETE",)
     )
+    topology = _ours("Topology", {"levels": [{"nodeLabel": "rack"}]})
+    found["/feedback-kueue-x-k8s-io-v1beta2-topology"] = About(KUEUE, "v1beta2", "topologies", topology, ("CREATE",))
     return found
 
 

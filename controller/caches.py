@@ -24,7 +24,7 @@ from controller import resources
 from controller.kube.store import HEARD_AT_ONCE, Store, verbatim
 from controller.sweeps import Begin
 from core.jobs.kind import JobKind
-from core.model import Key, Labels, Workload
+from core.model import ClusterNode, Key, Workload
 from core.model.owner import Owner, owner
 from core.quota.active import ActiveCondition
 from core.state.state import State
@@ -207,7 +207,7 @@ class Caches:
         self.runtime_classes: Store[Raw] = self.stores[resources.RUNTIME_CLASSES]
         self.priority_classes: Store[Raw] = self.stores[resources.PRIORITY_CLASSES]
         self.workload_priority_classes: Store[Raw] = self.stores[resources.WORKLOAD_PRIORITY_CLASSES]
-        self.nodes: Store[Labels] = self.stores[resources.NODES]
+        self.nodes: Store[ClusterNode] = self.stores[resources.NODES]
         self.resource_quotas: Store[ResourceQuota] = self.stores[resources.RESOURCE_QUOTAS]
 
     @property

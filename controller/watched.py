@@ -215,7 +215,7 @@ WATCHED: tuple[Watched, ...] = (
         resource=resources.NODES,
         awaited=False,
         played=False,
-        keep=lambda: labels_of,
+        keep=lambda: decode.cluster_node,
     ),
     Watched(
         resource=resources.RESOURCE_QUOTAS,

@@ -20,7 +20,7 @@ from core.feedback import Finding, news
 from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
 from core.feedback.jobs import of_job
-from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue
+from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue, of_topology
 from core.feedback.rules import Spent
 from core.feedback.submission import of_workload
 from core.jobs import meta
@@ -45,6 +45,10 @@ def _reader(read: Callable[[Raw], _Value], find: Callable[[Change[_Value], Looku
     return found
 
 
+def _name(raw: Raw) -> str:
+    return str(raw["metadata"]["name"])
+
+
 def _queue(queue: Raw) -> LocalQueue:
     """The LocalQueue that a Queue of v0.1 acts through."""
     return decode.local_queue(local_queue(queue))
@@ -56,6 +60,7 @@ _KINDS: Final[dict[str, _Of]] = {
     Kind.QUEUE: _reader(_queue, of_queue),
     Kind.COHORT: _reader(decode.cohort, of_cohort),
     Kind.RESOURCE_FLAVOR: _reader(decode.resource_flavor, of_flavor),
+    Kind.TOPOLOGY: _reader(_name, of_topology),
 }
 
 

@@ -267,6 +267,7 @@ HOOKS: Final[tuple[Hook, ...]] = (
     _advice(Kind.QUEUE, Resource.QUEUES, names.V1ALPHA1),
     _advice(Kind.COHORT, Resource.COHORTS),
     _advice(Kind.RESOURCE_FLAVOR, Resource.RESOURCE_FLAVORS),
+    replace(_advice(Kind.TOPOLOGY, Resource.TOPOLOGIES), operations=("CREATE",)),
     *_MISPLACED,
     replace(
         _advice(Kind.WORKLOAD, Resource.WORKLOADS),

@@ -492,7 +492,11 @@ def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -
     slots = kind.slots(job)
     called, fields = {slot.name: slot.called for slot in slots}, {slot.name: slot.field for slot in slots}
     words = replace(OF_JOB, pods=kind.pods_field, called=called, fields=fields)
-    return submission(request.namespace, meta.queue_name(job), meta.priority_class(job), pods, rules, words)
+    found = submission(request.namespace, meta.queue_name(job), meta.priority_class(job), pods, rules, words)
+    manager = kind.manager(job)
+    if kind.managed_by is None or not manager or manager == kind.own_controller:
+        return found
+    return replace(found, managed_by=(dotted(kind.managed_by), manager))
 
 
 def _feedback(kind: JobKind, asked: Submission, request: Request, context: Context) -> Verdict:

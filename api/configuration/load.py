@@ -80,6 +80,11 @@ def load(
     on = waits and not gates["DisableWaitForPodsReady"]
     if frameworks is not None:
         told += _not_queued(configuration, frameworks)
+    if configuration.resources.device_class_mappings:
+        told.append(
+            "resources.deviceClassMappings: has no effect: devices of ResourceClaims are not counted in this release;"
+            " the feedback rule devices-not-counted, set to Deny, refuses jobs with resourceClaims"
+        )
     told += _idle_entries(configuration.seiretsu.feedback, cluster_rules)
     return Loaded(_completed(configuration, waits=on), gates, (*warnings, *told))
 

@@ -8,7 +8,7 @@ from core.feedback.cluster_queues import CLUSTER_QUEUE_RULES
 from core.feedback.fixed import FIXED_RULES
 from core.feedback.jobs import JOB_RULES
 from core.feedback.keys import KEY_RULES
-from core.feedback.queues import COHORT_RULES, FLAVOR_RULES, LOCAL_QUEUE_RULES, QUEUE_RULES
+from core.feedback.queues import COHORT_RULES, FLAVOR_RULES, LOCAL_QUEUE_RULES, QUEUE_RULES, TOPOLOGY_RULES
 from core.feedback.rules import Rule
 from core.feedback.strangers import DELETION_RULES, STRANGER_RULES
 
@@ -23,6 +23,7 @@ TABLES: Final[dict[str, tuple[Rule[Any], ...]]] = {
     "Queues of v0.1": QUEUE_RULES,
     "Cohorts": COHORT_RULES,
     "ResourceFlavors": FLAVOR_RULES,
+    "Topologies": TOPOLOGY_RULES,
 }
 """Rules by subject; a name in two tables is one rule for the Configuration."""
 

@@ -65,15 +65,15 @@ def missing_flavors(named: Iterable[str], lookup: Lookup, one: str, several: str
 
 def node_count(lookup: Lookup) -> str:
     """``none of 12 nodes has``, or ``the only node lacks``."""
-    count = len(tuple(lookup.node_labels() or ()))
+    count = len(tuple(lookup.cluster_nodes()))
     return "the only node lacks" if count == 1 else f"none of {count} nodes has"
 
 
 def lacks_nodes(flavor: ResourceFlavor, lookup: Lookup) -> bool:
     """Whether the flavor asks for labels that no node has; not in a cluster without nodes, which is being made."""
-    nodes = tuple(lookup.node_labels() or ())
+    nodes = tuple(lookup.cluster_nodes())
     wanted = flavor.node_labels.items()
-    return bool(nodes and wanted) and not any(wanted <= labels.items() for labels in nodes)
+    return bool(nodes and wanted) and not any(wanted <= node.labels.items() for node in nodes)
 
 
 def written(labels: Labels) -> str:

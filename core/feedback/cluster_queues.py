@@ -19,6 +19,7 @@ from core.feedback.change import (
     workloads,
     written,
 )
+from core.feedback.nodes import flavors_without, present
 from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing, never, shortened
 from core.feedback.waiting import inactive_checks, preempts
 from core.model import ClusterQueue, FlavorResource, Quota
@@ -54,7 +55,11 @@ def _no_quota(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
 
 
 def _without_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
-    named = [name for group in change.new.groups for name in group.flavors] if change.new else []
+    named = (
+        [name for group in change.new.groups for name in group.flavors]
+        if change.new and present(change.new, lookup)
+        else []
+    )
     for flavor in (found for name in named if (found := lookup.flavor(name)) is not None):
         if lacks_nodes(flavor, lookup):
             labels, name = written(flavor.node_labels), shortened(flavor.name)
@@ -286,6 +291,13 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         "No node has the labels of a flavor of the ClusterQueue.",
         _without_nodes,
         example='none of 2 nodes has the labels pool=fast of flavor "fast": its pods stay pending; label nodes',
+    ),
+    Rule(
+        "resource-without-nodes",
+        "A ClusterQueue has quota for a device or another extended resource that no node of the flavor has.",
+        flavors_without,
+        example='none of 2 nodes of flavor "standard" has nvidia.com/gpu now: its pods stay pending; check the device'
+        " plugin",
     ),
     Rule(
         "admission-check-not-found",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from core.feedback import capacity, job_queue, resource_quotas, several, waiting, workers
+from core.feedback import capacity, job_queue, nodes, outside, resource_quotas, several, waiting, workers
 from core.feedback.budget import TOO_LARGE
 from core.feedback.change import lacks_nodes, written
 from core.feedback.job_queue import cluster_queue_of
@@ -119,13 +119,8 @@ def _tiny(job: Submission, lookup: Lookup) -> Iterable[str]:
 
 def _without_nodes(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """Where no flavor that could hold the pods has nodes."""
-    for demand in capacity.demands(job, queue):
-        names = [
-            name
-            for name in capacity.suitable(demand, lookup)
-            if not capacity.lacking(demand.least, name, queue, lookup.most)
-        ]
-        flavors = [found for name in names if (found := lookup.flavor(name)) is not None]
+    for demand in capacity.demands(job, queue) if nodes.present(queue, lookup) else ():
+        flavors = nodes.possible(demand, queue, lookup)
         if flavors and all(lacks_nodes(flavor, lookup) for flavor in flavors):
             name, labels = shortened(flavors[0].name), written(flavors[0].node_labels)
             then = "its pods stay pending until such a node is added"
@@ -166,6 +161,7 @@ _REFERENCES: Final = frozenset(
         "resource-quota-too-small",
         "resource-not-covered",
         "no-matching-flavor",
+        "devices-not-counted",
     }
 )
 """The rules about the objects that a job names, and whether its pods can be created and placed."""
@@ -296,6 +292,20 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         ' "team-a"',
     ),
     Rule(
+        "devices-not-counted",
+        "The pods have ResourceClaims: their devices use no quota. `Deny` refuses such jobs.",
+        outside.devices,
+        example="resourceClaims (gpus) use no quota: their devices are not counted; request an extended resource"
+        " instead",
+    ),
+    Rule(
+        "other-controller",
+        "`managedBy` names another controller than the kind's, or MultiKueue where no check of it exists.",
+        _of_queue(outside.other_controller),
+        example="spec.managedBy is example.com/runner: only that controller creates the pods; unset managedBy if it"
+        " does not run here",
+    ),
+    Rule(
         "no-requests",
         "Containers request nothing and so use no quota.",
         _no_requests,
@@ -320,6 +330,26 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         _of_queue(_without_nodes),
         example='no node has the labels of flavor "standard" (pool=standard): its pods stay pending until such a'
         " node is added",
+    ),
+    Rule(
+        "node-labels-not-found",
+        "No node has the labels that node selector or node affinity require, such as an architecture.",
+        _of_queue(nodes.no_labels),
+        example="no node has kubernetes.io/arch=s390x now: the pods stay pending until one does; nodes have amd64,"
+        " arm64",
+    ),
+    Rule(
+        "resource-without-nodes",
+        "No node of the flavors that the job could use has a device or another extended resource.",
+        _of_queue(nodes.no_resource),
+        example='no node of flavor "standard" has nvidia.com/gpu now: the pods stay pending until such a node is added',
+    ),
+    Rule(
+        "pod-larger-than-nodes",
+        "One pod asks for more than the largest node has.",
+        _of_queue(nodes.too_large),
+        example='each pod asks for 8 cpu, the largest node of flavor "standard" has 4 now: the pods stay pending; ask'
+        " for 4 or less",
     ),
     Rule(
         "only-by-borrowing",

@@ -99,6 +99,7 @@ _SECTIONS: Final = {
     "Queues of v0.1": "All rules about LocalQueues, and:",
     "Cohorts": "",
     "ResourceFlavors": "",
+    "Topologies": "Checked when a Topology is created.",
 }
 
 

@@ -130,6 +130,26 @@ def _cycle_of_cohort(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
         yield from cycle(change.new.name, change.new.parent, lookup)
 
 
+def of_topology(change: Change[str], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+    """All findings about a change of a Topology, by its name."""
+    return findings(TOPOLOGY_RULES, change, lookup, spent)
+
+
+_PLACED: Final = "kube-scheduler places the pods, not by topology"
+
+
+def _idle_topology(change: Change[str], lookup: Lookup) -> Iterable[str]:
+    if change.new is not None:
+        idle = f'Topology "{shortened(change.new)}" has no effect yet'
+        yield fitted(f"{idle}: {_PLACED}; use pod affinity", f"{idle}: {_PLACED}")
+
+
+def _names_topology(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
+    if change.new is not None and change.new.topology_name:
+        idle = f'topologyName "{shortened(change.new.topology_name)}" has no effect yet'
+        yield fitted(f"{idle}: {_PLACED}; use pod affinity", f"{idle}: {_PLACED}")
+
+
 def _no_nodes(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
     flavor = change.new
     if flavor is not None and lacks_nodes(flavor, lookup):
@@ -238,7 +258,22 @@ COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
         example="2 ClusterQueues are members: they stay in the cohort but lose its quota; move them first",
     ),
 )
+TOPOLOGY_RULES: Final[tuple[Rule[Change[str]], ...]] = (
+    Rule(
+        "topology-without-effect",
+        "A Topology is created.",
+        _idle_topology,
+        example='Topology "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod affinity',
+    ),
+)
 FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
+    Rule(
+        "topology-without-effect",
+        "A ResourceFlavor names a Topology.",
+        _names_topology,
+        example='topologyName "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod'
+        " affinity",
+    ),
     Rule(
         "flavor-without-nodes",
         "No node has the labels of a ResourceFlavor.",

@@ -80,8 +80,9 @@ class Submission:
     ``elastic``: it is resized while it runs. ``causes`` has by pod set and resource the reason if the request is larger
     than that of the containers: a LimitRange or an init container. ``tiny`` names amounts of memory with a missing or
     wrong unit (container, resource, amount as written). ``charges`` has by pod set what one pod counts for in
-    ResourceQuotas, or None if that cannot be read. ``too_large``: nothing else was read of the pods
-    (`core.feedback.budget`).
+    ResourceQuotas, or None if that cannot be read. ``claims`` names the ResourceClaims of the pods. ``managed_by`` is
+    the field in which the job names another controller than its kind's, and that name. ``too_large``: nothing else was
+    read of the pods (`core.feedback.budget`).
     """
 
     namespace: str
@@ -101,6 +102,8 @@ class Submission:
     tiny: tuple[tuple[str, str, str], ...] = ()
     charges: tuple[Charge | None, ...] = ()
     units: int = 1
+    claims: tuple[str, ...] = ()
+    managed_by: tuple[str, str] | None = None
 
     @property
     def pods(self) -> int:
@@ -138,6 +141,7 @@ def submission(
         charges=tuple(charge(pod.spec, rules) for pod in pods),
         words=words,
         units=units,
+        claims=tuple(dict.fromkeys(name for pod in pods for name in _claims(pod.spec))),
         tiny=tuple(dict.fromkeys(each for pod in pods for each in _tiny(pod.spec))),
         causes={
             (pod.name, resource): cause
@@ -158,6 +162,11 @@ def _tiny(spec: Raw) -> Iterable[tuple[str, str, str]]:
             for name in ("memory", "ephemeral-storage"):
                 if name in amounts and 0 < _bytes(amounts[name]) < _LEAST:
                     yield str(container.get("name") or "?"), name, str(amounts[name])
+
+
+def _claims(spec: Raw) -> Iterable[str]:
+    """The ResourceClaims of a pod, by the names that it gives them."""
+    return (str(claim.get("name") or "?") for claim in spec.get("resourceClaims") or ())
 
 
 def _bytes(amount: object) -> int:

@@ -83,6 +83,16 @@ def selects(placement: Placement, labels: Labels) -> bool:
     )
 
 
+def allows(placement: Placement, labels: Labels) -> bool:
+    """Whether node selector and required affinity allow a node with exactly these labels, as kube-scheduler decides. A
+    term without expressions, which may select by fields, counts as fulfilled.
+    """
+    if not placement.node_selector.items() <= labels.items():
+        return False
+    terms = placement.affinity
+    return not terms or any(all(holds(requirement, labels) for requirement in term) for term in terms)
+
+
 class Mismatch(NamedTuple):
     """Returns why pods cannot run on the nodes of a flavor, with Kueue's text; ``malformed`` if it is a mistake of the
     pods, so that no other flavor is tried.

@@ -11,6 +11,7 @@ from api.objects import Key, Raw
 from core.model.decisions import Decision, Plan, Requeue, Reserve, Tried, Victim, Wait
 from core.model.kubernetes import (
     ANYWHERE,
+    ClusterNode,
     Condition,
     Labels,
     Placement,
@@ -45,6 +46,7 @@ __all__ = [
     "AdmissionCheck",
     "CheckRule",
     "CheckState",
+    "ClusterNode",
     "ClusterQueue",
     "Cohort",
     "Condition",

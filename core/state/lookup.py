@@ -19,6 +19,7 @@ from api import names
 from api.names import CheckState, Condition
 from core.model import (
     AdmissionCheck,
+    ClusterNode,
     ClusterQueue,
     Cohort,
     FlavorResource,
@@ -49,7 +50,7 @@ class Lookup:
 
     ``ready`` returns whether the caches were read once, ``classes`` the values of priority classes, ``rules`` the
     request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``owner`` what is known of an owner in a
-    namespace (None if it was not read), ``nodes`` the labels of all nodes (None if nodes are not watched), ``quotas``
+    namespace (None if it was not read), ``nodes`` all nodes (None if nodes are not watched), ``quotas``
     the ResourceQuotas of a namespace, ``workers`` the queues of the worker clusters of an AdmissionCheck by name, as
     far as they are known; none for a check that is not of MultiKueue.
     """
@@ -60,7 +61,7 @@ class Lookup:
     rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
     job_workload: Callable[[str], Workload | None] = _nothing
     owner: Callable[[str, Reference], Level | None] = _nothing
-    nodes: Callable[[], Iterable[Labels] | None] = _nothing
+    nodes: Callable[[], Iterable[ClusterNode] | None] = _nothing
     quotas: Callable[[str], Iterable[ResourceQuota]] = lambda namespace: ()
     workers: Callable[[str], Mapping[str, Lookup | None]] = lambda check: {}
     _started: dict[str, bool | None] | None = None
@@ -309,9 +310,9 @@ class Lookup:
         """Returns a copy to which more usage and more waiting workloads can be added."""
         return WhatIf(**{each.name: getattr(self, each.name) for each in fields(Lookup)})
 
-    def node_labels(self) -> Iterable[Labels] | None:
-        """The labels of every node; None where nodes are not watched."""
-        return self.nodes()
+    def cluster_nodes(self) -> Iterable[ClusterNode]:
+        """Every node; none where nodes are not watched."""
+        return self.nodes() or ()
 
     def resource_quotas(self, namespace: str) -> Iterable[ResourceQuota]:
         """The ResourceQuotas of a namespace, in any order; none where they are not watched."""

@@ -7,7 +7,9 @@ Only this module knows the JSON of Seiretsu's kinds for reading; the rules that 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -86,6 +88,15 @@ def resource_flavor(raw: Raw) -> model.ResourceFlavor:
         tolerations=_tolerations(spec.get("tolerations")),
         topology_name=spec.get("topologyName"),
     )
+
+
+def cluster_node(raw: Raw) -> model.ClusterNode:
+    """A Node; a quantity that cannot be read is left out."""
+    amounts: dict[str, int] = {}
+    for resource, amount in ((raw.get("status") or {}).get("allocatable") or {}).items():
+        with contextlib.suppress(ValueError):
+            amounts[sys.intern(resource)] = quantity.amount(resource, amount)
+    return model.ClusterNode(raw["metadata"].get("labels") or {}, amounts)
 
 
 def admission_check(raw: Raw) -> model.AdmissionCheck:

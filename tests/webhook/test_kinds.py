@@ -148,6 +148,7 @@ WHOLE = {
             "topologyName": "t",
         },
     ),
+    "Topology": ours("Topology", {"levels": [{"nodeLabel": "rack"}]}),
     "Cohort": ours("Cohort", {"parentName": "root", "fairSharing": {"weight": "1"}}),
     "LocalQueue": ours("LocalQueue", {"clusterQueue": "q", "fairSharing": {"weight": "-1"}}, namespace="team-a"),
     "Queue": {

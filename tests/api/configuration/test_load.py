@@ -118,6 +118,14 @@ def test_what_fell_away_since_the_older_version_is_a_warning() -> None:
     )
 
 
+def test_devices_that_are_not_counted_give_a_warning() -> None:
+    mapping = "{name: example.com/gpu, deviceClassNames: [gpu.example.com]}"
+    assert load(f"resources: {{deviceClassMappings: [{mapping}]}}").warnings == (
+        "resources.deviceClassMappings: has no effect: devices of ResourceClaims are not counted in this release;"
+        " the feedback rule devices-not-counted, set to Deny, refuses jobs with resourceClaims",
+    )
+
+
 def test_a_framework_that_is_not_supported_gives_a_warning() -> None:
     text, queued = "integrations: {frameworks: [batch/job, pod]}", ("batch/job", "jobset.x-k8s.io/jobset")
     loaded = load(text, frameworks=queued)

@@ -826,10 +826,12 @@ def test_what_makes_the_request_is_named(rules: RequestRules, main: Raw, init: l
 
 
 def test_every_rule_has_its_case() -> None:
+    from tests.core.feedback import test_nodes, test_outside, test_workers  # they use the worlds of this module
+
     seen = {case.values[-2] for case in (*CASES, *ONE_BY_ONE, *SEVERAL, *RESIZED, *WITHOUT_NODES, *RESOURCE_QUOTAS)} - {
         ""
     }
-    beside = {"no-worker-cluster"}  # tests/core/feedback/test_workers.py: it needs worker clusters
+    beside = {case.values[-2] for case in (*test_nodes.CASES, *test_outside.CASES, *test_workers.CASES)} - {""}
     assert {rule.name for rule in JOB_RULES} == seen | beside
 
 

@@ -10,7 +10,16 @@ import pytest
 from core.feedback.catalog import TABLES
 from core.feedback.page import page
 from core.feedback.rules import LIMIT, Rule
-from tests.core.feedback import test_jobs, test_keys, test_queues, test_resource_quotas, test_strangers, test_workers
+from tests.core.feedback import (
+    test_jobs,
+    test_keys,
+    test_nodes,
+    test_outside,
+    test_queues,
+    test_resource_quotas,
+    test_strangers,
+    test_workers,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "feedback.md"
 
@@ -33,6 +42,9 @@ def test_every_example_is_a_message_of_its_rule(rule: Rule[Any]) -> None:
         *test_jobs.WITHOUT_NODES,
         *test_resource_quotas.RESOURCE_QUOTAS,
         *test_workers.CASES,
+        *test_nodes.CASES,
+        *test_nodes.OF_QUEUES,
+        *test_outside.CASES,
     )
     said = {(case.values[-2], case.values[-1]) for case in cases if isinstance(case.values[-1], str)}
     assert (rule.name, rule.example) in said

@@ -11,7 +11,7 @@ import yaml
 from core.feedback.catalog import TABLES
 from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
-from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue
+from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue, of_topology
 from core.feedback.rules import LIMIT
 from core.model import Raw
 from core.wire import decode
@@ -24,6 +24,7 @@ KINDS: dict[str, Any] = {
     "Queue": (decode.local_queue, of_queue),
     "Cohort": (decode.cohort, of_cohort),
     "ResourceFlavor": (decode.resource_flavor, of_flavor),
+    "Topology": (lambda raw: raw["metadata"]["name"], of_topology),
 }
 BUSY = running("one", "team-a", "team-a", "6") + running("two", "team-a", "team-a", "4") + waiting("w", "team-a", "9")
 
@@ -545,6 +546,22 @@ CASES = [
     ),
     pytest.param(known("ResourceFlavor", "standard"), None, "", "", "", id="a flavor with nodes"),
     pytest.param(
+        ours("ResourceFlavor", "racks", topologyName="racks"),
+        None,
+        "",
+        "topology-without-effect",
+        'topologyName "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod affinity',
+        id="a flavor with a topology",
+    ),
+    pytest.param(
+        ours("Topology", "racks", levels=[{"nodeLabel": "rack"}]),
+        None,
+        "",
+        "topology-without-effect",
+        'Topology "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod affinity',
+        id="a Topology",
+    ),
+    pytest.param(
         None,
         known("ResourceFlavor", "standard"),
         "",
@@ -578,7 +595,7 @@ def test_the_messages_of_each_case(
 def test_every_rule_for_administrators_has_its_case() -> None:
     tables = [rules for subject, rules in TABLES.items() if subject not in ("jobs", "labels and annotations")]
     seen = {case.values[-2] for case in (*CASES, *test_strangers.CASES)} - {""}
-    assert {rule.name for rules in tables for rule in rules} == seen
+    assert {rule.name for rules in tables for rule in rules} == seen | {"resource-without-nodes"}  # test_nodes.py
 
 
 def test_the_first_member_of_a_cohort_gets_no_warning_that_the_cohort_lends_none() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
@@ -11,7 +11,7 @@ import yaml
 from api.objects import key_of
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
-from core.model import Key, Raw
+from core.model import ClusterNode, Key, Labels, Raw
 from core.model.policy import SchedulingPolicy
 from core.state.lookup import Lookup
 from core.state.state import State
@@ -69,7 +69,7 @@ def world(
     more: str = "",
     *,
     synced: bool = True,
-    nodes: list[dict[str, str]] | None = None,
+    nodes: Sequence[Labels | ClusterNode] | None = None,
     one_by_one: bool = False,
     undeclared: bool = False,
     quotas: Iterable[Raw] = (),
@@ -88,9 +88,10 @@ def world(
     for raw in (*yaml.safe_load(TEAMS), *(yaml.safe_load(more) or ())):
         enter(state, raw)
     classes = PriorityClasses({"urgent": 1000, "batch": 1}, {"high-priority": 1000000})
+    there = None if nodes is None else [each if isinstance(each, ClusterNode) else ClusterNode(each) for each in nodes]
     allowed = [resource_quotas.read({"metadata": {"name": f"q{n}"}, "spec": spec}) for n, spec in enumerate(quotas)]
     return Lookup(
-        state, ready=lambda: synced, classes=lambda: classes, nodes=lambda: nodes, quotas=lambda namespace: allowed
+        state, ready=lambda: synced, classes=lambda: classes, nodes=lambda: there, quotas=lambda namespace: allowed
     )
 
 
