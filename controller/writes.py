@@ -64,21 +64,22 @@ class Writer:
                 answer = await self.client.patch(
                     resource, key.name, key.namespace, body, type=kind, subresource=subresource, force=kind == "apply"
                 )
-        metadata = answer["metadata"]
-        if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):  # the last thing that held it is gone
-            self._removed(resource, key, metadata["uid"])
+        if _is_gone(answer):
+            self._removed(resource, key, answer["metadata"]["uid"])
             return answer
         return self._entered(resource, answer)
 
     async def delete(self, resource: Resource, key: Key, uid: str) -> None:
-        """Delete this very object; gone already is as good. Finalizers may hold it: then the caches see it deleting."""
+        """Delete this very object; gone already is as good. Finalizers or its grace period may keep it: then the caches
+        see it deleting.
+        """
         try:
             with self._noting(f"delete {resource.plural}"):
                 answer = await self.client.delete(resource, key.name, key.namespace, uid=uid)
         except NotFound:
             self._removed(resource, key, uid)
             return
-        if answer.get("kind") == resource.kind and answer["metadata"].get("deletionTimestamp"):
+        if answer.get("kind") == resource.kind and answer["metadata"].get("deletionTimestamp") and not _is_gone(answer):
             self._entered(resource, answer)
         else:
             self._removed(resource, key, uid)
@@ -150,3 +151,12 @@ class Writer:
         store = self._stores.get(resource)
         if store is not None:
             store.remove_from_write(Key(*key), uid)
+
+
+def _is_gone(answer: Raw) -> bool:
+    """Whether the API server has removed the object that it answers with: it is being deleted, no finalizer keeps it,
+    and it has no grace period. A pod in its grace period still runs.
+    """
+    metadata = answer["metadata"]
+    kept = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    return bool(metadata.get("deletionTimestamp")) and not kept

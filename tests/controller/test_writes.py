@@ -10,14 +10,16 @@ from controller.caches import Caches
 from controller.kube.errors import Forbidden, NotFound, Terminating, from_status
 from controller.watched import rows
 from controller.writes import Writer
-from core.jobs.kinds import BATCH_JOB
+from core.jobs.kinds import BATCH_JOB, POD
 from core.model import Key
 from core.state.state import State
 from core.wire.guard import guarded
 from core.wire.merge import replacement
 from tests.controller.test_caches import workload
+from tests.core.jobs.test_pod import pod
 
 KEY = Key("ns", "w")
+LATER = "2026-01-01T00:00:30Z"
 
 
 class Answers:
@@ -35,6 +37,10 @@ class Answers:
     async def update(self, resource: Resource, body: Raw, **_: Any) -> Raw:
         assert self.answer is not None
         self.sent.append(("update", body))
+        return self.answer
+
+    async def delete(self, *_: Any, **__: Any) -> Raw:
+        assert self.answer is not None
         return self.answer
 
     async def get(self, *_: Any, **__: Any) -> Raw:
@@ -98,6 +104,31 @@ async def test_an_object_with_another_finalizer_is_not_removed() -> None:
     writer, caches = cached(version(7, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["foregroundDeletion"]))
     await writer.patch(resources.WORKLOADS, KEY, {})
     assert caches.workloads.get(KEY) is not None
+
+
+POD_KEY = Key("ns", "p")
+
+
+def cached_pod(**answer: Any) -> tuple[Writer, Caches]:
+    """A writer with a queued pod in its caches, and an answer with this metadata."""
+    caches = Caches(State(), rows([POD]))
+    caches.stores[POD.resource].observe("ADDED", pod(uid="pod-uid"))
+    return Writer(Answers(pod(resourceVersion="7", **answer)), caches.stores), caches  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("write", ["patch", "delete"])
+@pytest.mark.parametrize(("grace", "stays"), [(30, True), (0, False)], ids=["in its grace period", "that never ran"])
+async def test_a_pod_stays_in_the_caches_until_its_grace_period_ends(write: str, grace: int, stays: bool) -> None:
+    writer, caches = cached_pod(deletionTimestamp=LATER, deletionGracePeriodSeconds=grace, finalizers=[])
+    if write == "patch":
+        await writer.patch(POD.resource, POD_KEY, {"metadata": {"finalizers": None}})
+    else:
+        await writer.delete(POD.resource, POD_KEY, "pod-uid")
+    store = caches.stores[POD.resource]
+    assert (store.get(POD_KEY) is not None) is stays
+    if stays:
+        store.observe("DELETED", pod(resourceVersion="8"))
+        assert store.get(POD_KEY) is None
 
 
 async def test_an_object_read_again_is_stored_and_a_missing_one_removed() -> None:

@@ -126,10 +126,10 @@ class Pod(JobKind):
         return [_pod_set(at(job, each.path), each) for each in self.slots(job, related) if at(job, each.path)]
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
-        """Whether it runs in another cluster. One of this cluster is deleted when it is stopped, and its Workload with
-        it, so as in Kueue its end is not waited for.
+        """Whether it runs in another cluster, or is on a node of this one and has not ended: a pod that was stopped
+        runs on in its grace period.
         """
-        return runs_elsewhere(job)
+        return runs_elsewhere(job) or uses_node(job)
 
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """How the pod ended, by its phase."""

@@ -33,6 +33,7 @@ from core.jobs.kinds.pod import (
     stopped,
     target,
     unretriable,
+    uses_node,
     without_finalizer,
 )
 from core.jobs.template import Injection
@@ -75,7 +76,7 @@ class PodGroup(Pod):
 
     def settles_in(self, job: Raw) -> float | None:
         """After how many seconds a pod that is being deleted counts as gone although it is still there."""
-        left = [grace_left(pod, job["now"]) for pod in job["members"] if meta.deleting(pod) and phase(pod) == "Running"]
+        left = [grace_left(pod, job["now"]) for pod in job["members"] if meta.deleting(pod) and alive(pod, job["now"])]
         return min((each for each in left if each > 0), default=None)
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
@@ -138,9 +139,9 @@ class PodGroup(Pod):
         self, job: Raw, pod_sets: Sequence[Raw], cause: Cause, related: Sequence[Raw] = ()
     ) -> Sequence[Write]:
         """Marks and deletes each pod that has started; if the Workload is deleted every pod, without its finalizer."""
-        if cause.reason == WORKLOAD_DELETED:
-            marked = (stopped(pod, cause) for pod in job["members"] if not meta.deleting(pod))
-            return [*chain.from_iterable(marked), *self.let_go(job)]
+        if cause.reason == WORKLOAD_DELETED:  # the finalizer first: its patch names the version, which a mark changes
+            left = (() if meta.deleting(pod) else stopped(pod, cause) for pod in job["members"])
+            return [*self.let_go(job), *chain.from_iterable(left)]
         return [write for pod in job["members"] for write in POD.stop_because(pod, (), cause)]
 
     def let_go(self, job: Raw) -> Sequence[Write]:
@@ -224,8 +225,11 @@ def runnable(pod: Raw, now: float) -> bool:
 
 
 def alive(pod: Raw, now: float) -> bool:
-    """Whether the pod runs; not when its time to terminate is over, as on a node that is lost."""
-    return phase(pod) == "Running" and not (meta.deleting(pod) and grace_left(pod, now) <= 0)
+    """Whether the pod runs, or is on a node and starts: its init containers run while it is Pending. Not when its time
+    to terminate is over, as on a node that is lost.
+    """
+    on_node = phase(pod) == "Running" or uses_node(pod)
+    return on_node and not (meta.deleting(pod) and grace_left(pod, now) <= 0)
 
 
 def grace_left(pod: Raw, now: float) -> float:

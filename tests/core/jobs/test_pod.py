@@ -373,3 +373,11 @@ def test_a_deleted_pod_that_others_keep_gives_its_quota_back_when_it_has_ended(
     assert isinstance(action, WorkloadStatus if over else RemoveFinalizer)
     if isinstance(action, WorkloadStatus):
         assert facts(action.after)["Finished"] == "True/OwnerNotFound"
+
+
+def test_an_evicted_pod_keeps_its_quota_in_its_grace_period() -> None:
+    raw = evicted(admitted(workload_of(pod())), "Preempted", "Preempted to accommodate a workload")
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": []}
+    ending = pod(gated=False, status={"phase": "Running"}, spec={"nodeName": "n"}, **metadata)
+    after_all = decided(ending, raw)
+    assert not isinstance(after_all, WorkloadStatus), "neither finished nor released"

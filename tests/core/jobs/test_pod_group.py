@@ -342,6 +342,21 @@ def test_the_pods_of_a_deleted_group_workload_are_deleted_without_finalizers() -
     assert isinstance(action, Stop)
     assert [type(each) for each in action.writes].count(Delete) == 3
     assert sum("finalizers" in each.body["metadata"] for each in action.writes if isinstance(each, Patch)) == 3
+    for name in "abc":  # a patch that names a version is not behind a write that changes it
+        mine = [each for each in action.writes if each.target is not None and each.target.key.name == name]
+        guarded = ["resourceVersion" in each.body["metadata"] for each in mine if isinstance(each, Patch)]
+        assert guarded == [True, False]
+
+
+@pytest.mark.parametrize("phase", ["Running", "Pending"], ids=["runs", "runs its init containers"])
+def test_the_workload_of_a_group_keeps_its_quota_while_a_pod_is_in_its_grace_period(phase: str) -> None:
+    raw = admitted(workload_of(*three()))
+    raw["metadata"]["deletionTimestamp"] = GONE
+    stopped = [member(name, role, gated=False, phase=phase) for name, role in zip("abc", ROLES, strict=True)]
+    ending = [merged(each, {"metadata": {"deletionTimestamp": LATER, "finalizers": None}}) for each in stopped]
+    assert decided(ending, raw) == Nothing()
+    over = [merged(each, {"metadata": {"deletionTimestamp": GONE}}) for each in ending]
+    assert isinstance(decided(over, raw), RemoveFinalizer)
 
 
 @pytest.mark.parametrize(
