@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -14,10 +16,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as Page
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.access import Access
-from app.limits import Bodies, Limits, Places, RefusedError, check_call, check_page, in_time, refuse
+from app.limits import Bodies, Limits, Places, RefusedError, check_call, check_page, in_time, refuse, too_many
 from app.metrics import ProcessMetrics
 from webhook.routes import Route
 
@@ -53,8 +55,6 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request within the limits, or refuses it."""
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close"})  # answers 403
         if scope["type"] != "http":
             return
         try:
@@ -68,7 +68,7 @@ class Application:
                 return
             if (access := self._guarded.get(scope["path"])) is not None:
                 await access.check(headers.get(b"authorization", b""))
-            await self._pages(scope, receive, send)
+            await self._pages(scope, receive, partial(self._page, send))
         except RefusedError as refusal:
             await refuse(refusal, receive, send, self.limits.linger_seconds)
 
@@ -78,7 +78,7 @@ class Application:
         started = time.perf_counter()
         self._called(path)
         self._metrics.in_flight.inc()
-        status, body = 0, bytearray()
+        status, body, size, begun = 0, bytearray(), 0, False
         try:
             self._client(scope)
             check_call(scope, self.limits)
@@ -87,21 +87,41 @@ class Application:
                 await self._places.take()
             try:
                 status, content = await route(body)
-                await _answer(send, status, content)
             except Exception:
-                if not status:
-                    status = 500
-                    await _answer(send, status, b"Internal Server Error")
+                status = 500
+                await _answer(send, status, b"Internal Server Error")
                 raise
             finally:
                 self._places.leave()
+            self.bodies.release(body)
+            size = len(content)
+            self.bodies.hold(size)
+            begun = True
+            await _answer(send, status, content)
         except RefusedError as refusal:
             status = refusal.status
             raise
+        except asyncio.CancelledError:
+            if begun or not self.bodies.refused():
+                raise
+            status = 429
+            raise too_many() from None
         finally:
             self.bodies.release(body)
+            self.bodies.drop(size)
             self._metrics.in_flight.dec()
             self._metrics.answered(path, status, time.perf_counter() - started)
+
+    async def _page(self, send: Send, message: Message) -> None:
+        """Sends a part of a page; ends the connection instead if there is no memory for it: its head was sent."""
+        size = len(message.get("body", b""))
+        try:
+            self.bodies.hold(size)
+            await send(message)
+        except RefusedError:
+            raise asyncio.CancelledError from None
+        finally:
+            self.bodies.drop(size)
 
 
 async def _answer(send: Send, status: int, content: bytes) -> None:

@@ -2,7 +2,8 @@
 
 Hypercorn's protocol is used unchanged, but not its socket layer: that layer waits without limit for a request head that
 is sent byte by byte, lets a client switch to HTTP/2 (`Upgrade: h2c`), and blocks forever on a response whose request
-body was not read completely. Here every state of a connection has a deadline; a connection that exceeds it is aborted.
+body was not read completely. Here every state of a connection has a deadline; a connection that exceeds it is
+aborted, also one whose client does not read its answer.
 
 The protocol is not a public interface of Hypercorn. So this is the only module that imports Hypercorn, and
 `tests/app/test_hypercorn.py` fails for a version with which it was not tested.
@@ -37,6 +38,9 @@ log = structlog.get_logger("seiretsu.http")
 CLIENT: Final = "client"
 """The key in the state of a scope that has the name in the client's certificate."""
 READ_SIZE = 2**16
+WRITE_SIZE = 2**16
+"""So many bytes of an answer are written at a time: the next ones when the client has taken them."""
+_END_OF_HEAD: Final = b"\r\n\r\n"
 DRIPPED = 1024
 """After its answer, a client that sends fewer bytes at a time is cut off: it is not just finishing a large body."""
 
@@ -48,14 +52,15 @@ class Deadlines:
     `idle`: between requests. This is longer than the 90 s for which the API server keeps a connection, so that the API
     server closes it first and no connection is closed while a call is being sent on it. A new connection without data
     is idle too: the API server opens some in advance. `head`: from the first byte of a request to the end of its
-    headers. `call`: from there to the end of the answer. `closing`: from an orderly close until the connection is
-    aborted.
+    headers. `call`: from there to the end of the answer. `answer`: from when the client has to take the answer until it
+    has taken it. `closing`: from an orderly close until the connection is aborted.
     """
 
     handshake: float = 5.0
     idle: float = 120.0
     head: float = 5.0
     call: float = 60.0
+    answer: float = 10.0
     closing: float = 1.0
 
 
@@ -65,6 +70,7 @@ class State(enum.Enum):
     IDLE = enum.auto()
     HEAD = enum.auto()
     CALL = enum.auto()
+    ANSWER = enum.auto()
     CLOSING = enum.auto()
 
 
@@ -102,7 +108,9 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
-        self._unsent: list[bytes] = []
+        self._gathered: list[bytes] = []
+        """Parts of an answer that are not written yet."""
+        self._gathered_bytes = 0
         self._protocol: H11Protocol | None = None
         self.state = State.IDLE
         self.used = False  # whether it has brought a call
@@ -135,8 +143,8 @@ class Connection:
         self._protocol = self._task = None
 
     def close(self) -> None:
-        """Closes in an orderly way; aborts if that exceeds its deadline."""
-        self._flush()
+        """Closes in an orderly way; aborts if that exceeds its deadline. An incomplete answer is discarded."""
+        self._taken()
         self._enter(State.CLOSING)
         self._writer.close()
 
@@ -145,7 +153,6 @@ class Connection:
         with unread data resets the connection, and the client would see only the reset.
         """
         if self._protocol is not None and self._protocol.connection.their_state is h11.SEND_BODY:
-            self._flush()
             self._enter(State.CLOSING)  # data that still arrives is read and discarded, until the deadline
         else:
             self.close()
@@ -173,6 +180,7 @@ class Connection:
             self._protocol.connection = _Parser(
                 h11.SERVER, max_incomplete_event_size=self._shared.config.h11_max_incomplete_size
             )
+            self._writer.transport.set_write_buffer_limits(high=1, low=0)  # a wait ends when nothing is left to send
             self._enter(State.IDLE)
             while not self._reader.at_eof():
                 data = await self._reader.read(READ_SIZE)
@@ -186,26 +194,54 @@ class Connection:
             await self._protocol.handle(Closed())
 
     async def _send(self, event: Event) -> None:
-        """Does what the protocol asks of the socket. Head and body of an answer are sent in one write, because a write
-        is the most expensive step of a call.
+        """Does what the protocol asks of the socket. Head and body of a small answer are sent in one write, because a
+        write is the most expensive step of a call. The end of an answer is waited for before the protocol continues:
+        what a client does not read is part of its call, with a deadline, and is counted with its request.
         """
         if isinstance(event, RawData):
             if event.data:
-                self._unsent.append(event.data)
-                if len(self._unsent) == 1:
-                    self._loop.call_soon(self._flush)
-            with contextlib.suppress(ConnectionError):
-                await self._writer.drain()
+                self._gathered.append(event.data)
+                self._gathered_bytes += len(event.data)
+            if self._gathered_bytes > WRITE_SIZE:
+                await self._write_large()
+            elif self._gathered and not self._incomplete():
+                await self._write(b"".join(self._taken()))
         elif isinstance(event, Updated):
-            self._flush()
             self._enter(State.IDLE if event.idle else State.CALL)
         elif isinstance(event, Closed):
             self._end()
 
-    def _flush(self) -> None:
-        if self._unsent and not self._writer.is_closing():  # what an aborted connection has not sent is lost
-            self._writer.write(b"".join(self._unsent))
-        self._unsent.clear()
+    def _incomplete(self) -> bool:
+        """Whether more of the answer will follow."""
+        return self._protocol is not None and self._protocol.connection.our_state is h11.SEND_BODY
+
+    def _taken(self) -> list[bytes]:
+        """Returns what was gathered, which is gathered no more."""
+        gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        return gathered
+
+    async def _write_large(self) -> None:
+        """Writes what was gathered without a copy of it, and in pieces: encryption takes time, and needs memory for
+        what the client has not taken.
+        """
+        for part in self._taken():
+            whole = memoryview(part)
+            for start in range(0, len(part), WRITE_SIZE):
+                await self._write(whole[start : start + WRITE_SIZE])
+                await asyncio.sleep(0)
+
+    async def _write(self, data: bytes | memoryview) -> None:
+        """Writes, and waits until the client has taken it: all but what the kernel buffers, and with TLS another 64
+        KiB. What an aborted connection has not sent is lost.
+        """
+        if self._writer.is_closing():
+            return
+        self._writer.write(data)
+        if self._writer.transport.get_write_buffer_size():
+            if self.state is State.CALL:
+                self._enter(State.ANSWER)
+            with contextlib.suppress(ConnectionError):
+                await self._writer.drain()
 
     def _enter(self, state: State) -> None:
         """Enters a state and sets its deadline. A timer that expires before the deadline is kept: it reads the new
@@ -232,6 +268,8 @@ class Connection:
                 return self._deadlines.head
             case State.CALL:
                 return self._deadlines.call
+            case State.ANSWER:
+                return self._deadlines.answer
             case State.CLOSING:
                 return self._deadlines.closing
 
@@ -246,16 +284,70 @@ class Connection:
 
 
 class _Parser(h11.Connection):
-    """Parses requests. h11 raises an error for bytes that are not HTTP from a method of the error, which so refers to
-    itself, and through the frames that called it to the connection.
+    """Parses requests, more strictly than h11 does: what a proxy before this server may read in another way is refused.
+
+    h11 raises an error for bytes that are not HTTP from a method of the error, which so refers to itself, and through
+    the frames that called it to the connection.
     """
 
+    def __init__(self, role: type[h11.SERVER], max_incomplete_event_size: int) -> None:
+        super().__init__(role, max_incomplete_event_size)
+        self._chunked = False
+
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Returns the next event. Raises ``RemoteProtocolError`` for what is not strictly HTTP/1.1."""
         try:
+            state = self.their_state
+            if state is h11.IDLE:
+                arrived = self._arrived()
+                head = arrived[: end if (end := arrived.find(_END_OF_HEAD)) >= 0 else None]
+                _check_lines(head)
+                event = super().next_event()
+                return self._begun(event, head.lower()) if isinstance(event, h11.Request) else event
+            if self._chunked and state is h11.SEND_BODY:
+                before = self._arrived()
+                event = super().next_event()
+                if isinstance(event, h11.EndOfMessage):
+                    _check_end(event, before[: len(before) - len(self._arrived())])
+                return event
             return super().next_event()
         except h11.RemoteProtocolError as error:
             release(error)
             raise
+
+    def _arrived(self) -> bytes:
+        """What has arrived and was not parsed yet."""
+        data, _ = self.trailing_data
+        return data
+
+    def _begun(self, request: h11.Request, head: bytes) -> h11.Request:
+        """Returns the request without the field ``Upgrade``, which a server may ignore: Hypercorn would change to
+        HTTP/2 or to a websocket. ``head`` is in small letters.
+        """
+        self._chunked = b"\ntransfer-encoding:" in head
+        if b"\nupgrade:" not in head:
+            return request
+        return h11.Request(
+            method=request.method,
+            headers=[field for field in request.headers if field[0] != b"upgrade"],
+            target=request.target,
+            http_version=request.http_version,
+        )
+
+
+def _check_lines(head: bytes) -> None:
+    """Refuses lines that do not end with CR LF, and fields that continue in the next line: parsers differ on them."""
+    if head.count(b"\n") != head.count(b"\r\n"):
+        raise h11.RemoteProtocolError("a line ends without CR", error_status_hint=400)
+    if b"\n " in head or b"\n\t" in head:
+        raise h11.RemoteProtocolError("a field continues in the next line", error_status_hint=400)
+
+
+def _check_end(event: h11.EndOfMessage, framing: bytes) -> None:
+    """Refuses the end of a body in chunks with fields, or with other lines than HTTP's."""
+    _check_lines(framing)
+    if event.headers:
+        raise h11.RemoteProtocolError("fields after a body are not read", error_status_hint=400)
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:

@@ -12,7 +12,9 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 from urllib.parse import parse_qs
+from weakref import WeakSet
 
 from starlette.types import Receive, Scope, Send
 
@@ -24,7 +26,9 @@ class Limits:
     """The limits of one listener.
 
     `head_bytes` is for a request's path and headers. `body_bytes` is controller-runtime's limit: enough for a review
-    with two objects of 3 MiB, the most that the API server takes. `held_bytes` is for all bodies together.
+    with two objects of 3 MiB, the most that the API server takes. `held_bytes` is for all bodies and answers of more
+    than `small_bytes` together; smaller ones are bounded by the number of connections, and are never refused for what
+    others send.
     `body_seconds` is the time for a body to arrive, `wait_seconds` the time that a call may wait for one of `calls`
     places, `linger_seconds` the time that a client gets to read a refusal. `answer_seconds` is kept of the time for
     which a client waits (`?timeout=`): the rest is the time in which its call must begin.
@@ -33,6 +37,7 @@ class Limits:
     head_bytes: int = 16 * 1024
     body_bytes: int = 7 * 1024 * 1024
     held_bytes: int = 128 * 1024 * 1024
+    small_bytes: int = 64 * 1024
     body_seconds: float = 5.0
     calls: int = 64
     wait_seconds: float = 1.0
@@ -50,11 +55,21 @@ class RefusedError(Exception):
 
 
 class Bodies:
-    """Reads the request bodies of one listener. ``held`` is the number of their bytes in memory."""
+    """The request bodies and the answers of one listener. ``held`` is the number of their bytes in memory: of an answer
+    until its client has taken it.
+
+    While the large ones are too many together, the request that holds the most is refused, whichever that is: so nobody
+    can make others fail without sending more than they do. Each request has a task of its own.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.held = 0
+        self._large: dict[asyncio.Task[Any], int] = {}
+        """The bytes of each request that holds more than a small one."""
+        self._large_bytes = 0
+        self._evicted: WeakSet[asyncio.Task[Any]] = WeakSet()
+        """The tasks that were cancelled because they held the most, until they know."""
 
     async def read(self, receive: Receive, body: bytearray) -> None:
         """Reads a whole body into ``body`` and counts the bytes that arrive, regardless of Content-Length. The caller
@@ -72,8 +87,8 @@ class Bodies:
                     self.held += len(chunk)
                     if len(body) > limits.body_bytes:
                         raise RefusedError(413, f"the body is larger than {limits.body_bytes} bytes")
-                    if self.held > limits.held_bytes:
-                        raise RefusedError(429, "too many large requests at once: try again")
+                    if len(body) > limits.small_bytes:
+                        self._count(len(body))
                     if not message.get("more_body", False):
                         return
         except TimeoutError:
@@ -82,8 +97,49 @@ class Bodies:
 
     def release(self, body: bytearray) -> None:
         """Frees the memory of a body: the frames of an exception may still refer to it."""
-        self.held -= len(body)
+        self.drop(len(body))
         body.clear()
+
+    def hold(self, size: int) -> None:
+        """Counts an answer of so many bytes before it is sent. Raises ``RefusedError`` if it is the largest while there
+        is too much; its task is cancelled if it becomes that. ``drop`` it afterwards, also if this raises.
+        """
+        self.held += size
+        if size > self._limits.small_bytes:
+            self._count(size)
+
+    def drop(self, size: int) -> None:
+        """Counts it no more."""
+        self.held -= size
+        if size > self._limits.small_bytes and (task := asyncio.current_task()) is not None:
+            self._large_bytes -= self._large.pop(task, 0)
+
+    def refused(self) -> bool:
+        """Whether this task was cancelled because its request held the most, and for no other reason."""
+        task = asyncio.current_task()
+        if task is None or task not in self._evicted:
+            return False
+        self._evicted.discard(task)
+        return task.uncancel() == 0
+
+    def _count(self, size: int) -> None:
+        """Counts that the request of this task holds so many bytes, and refuses the largest while all are too many."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._large_bytes += size - self._large.get(task, 0)
+        self._large[task] = size
+        while self._large_bytes > self._limits.held_bytes:
+            largest = max(self._large, key=self._large.__getitem__)
+            self._large_bytes -= self._large.pop(largest)
+            if largest is task:
+                raise too_many()
+            self._evicted.add(largest)
+            largest.cancel()
+
+
+def too_many() -> RefusedError:
+    """Returns the refusal of a request that holds the most while all hold too much."""
+    return RefusedError(429, "too many large requests at once: try again")
 
 
 class Places:

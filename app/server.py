@@ -33,6 +33,8 @@ much as one or two calls. Hundreds of these steps in one pass would delay the ca
 """
 AGAIN_SECONDS = 0.1
 """The pause after a connection could not be accepted (no file descriptor is free, or the client has closed it)."""
+SEND_BUFFER_BYTES = 128 * 1024
+"""What the kernel keeps for a connection whose client does not read; it may double the number."""
 FIRST_CALL_SECONDS = 1.0
 """After the listeners have closed: for so long the first call of a connection is waited for. A client connects when it
 has something to send.
@@ -141,7 +143,7 @@ class Server:
         return [each for listener in self.listeners for each in listener.open.items()]
 
     async def _listen(self, listener: Listener) -> None:
-        opened = _open(listener.address)
+        opened = _open(listener.address, self._deadlines.answer)
         self._sockets.append(opened)
         listener.bound = Address(*opened.getsockname()[:2])
         self._accepting.append(asyncio.create_task(self._accept(opened, listener)))
@@ -274,12 +276,18 @@ async def _readable(accepted: socket.socket) -> None:
         loop.remove_reader(accepted)
 
 
-def _open(address: Address) -> socket.socket:
+def _open(address: Address, answer_seconds: float) -> socket.socket:
+    """Returns the listening socket. Connections inherit its options: the kernel keeps little of an answer, and closes
+    a connection whose client does not read it.
+    """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        if (unread := getattr(socket, "TCP_USER_TIMEOUT", None)) is not None:  # on Linux
+            opened.setsockopt(socket.IPPROTO_TCP, unread, round(answer_seconds * 1000))
         opened.setblocking(False)
         opened.bind((address.host, address.port))
         opened.listen(BACKLOG)

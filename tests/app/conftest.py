@@ -74,6 +74,9 @@ async def serving(
     async def echo(body: Body) -> Answer:
         return 200, str(len(body)).encode()
 
+    async def mirror(body: Body) -> Answer:
+        return 200, bytes(body)
+
     async def slow(body: Body) -> Answer:
         served.entered.set()
         await served.release.wait()
@@ -85,7 +88,7 @@ async def serving(
     async def broken(body: Body) -> Answer:
         raise RuntimeError("a mistake of ours")
 
-    hooks = {"/echo": echo, "/slow": slow, "/broken": broken}
+    hooks = {"/echo": echo, "/mirror": mirror, "/slow": slow, "/broken": broken}
 
     def client(scope: Scope) -> None:
         if client_ca:

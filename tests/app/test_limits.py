@@ -1,13 +1,15 @@
 """Limits on requests: every refusal has its status and does not affect other callers."""
 
 import asyncio
+import contextlib
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import structlog.testing
 
-from app.connection import Deadlines
+from app.connection import Connection, Deadlines
 from app.limits import Limits, client_seconds
 from tests.app.conftest import SHORT, Serve
 from tests.app.http import Answer, Wire, get, post
@@ -16,6 +18,13 @@ from tests.eventually import eventually
 SMALL = Limits(body_bytes=1000, held_bytes=2500, body_seconds=0.3, calls=2, wait_seconds=0.1, linger_seconds=0.3)
 
 KEY = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+
+
+def chunked(body: bytes) -> bytes:
+    """A POST with its body as it is."""
+    return post("/echo", b"", "Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"") + body
+
+
 REFUSED = [
     ("a body over the limit by its own account", post("/echo", b"x" * 1001), 413),
     (
@@ -39,7 +48,16 @@ REFUSED = [
     ("a head of 17 KiB in one piece", get("/page", *(f"X-{number}: {'y' * 1000}" for number in range(17))), 431),
     ("a length and chunks", post("/echo", b"0\r\n\r\n", "Transfer-Encoding: chunked"), 400),
     ("a page with a length and chunks", get("/page", "Content-Length: 0", "Transfer-Encoding: chunked"), 400),
-    ("a websocket", get("/page", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", KEY), 403),
+    ("a line that ends without CR", get("/page", "X: y\nZ: w"), 400),
+    ("a head whose lines end without CR", get("/page", "X: y").replace(b"\r\n", b"\n"), 400),
+    ("a head that ends without CR", get("/page", "X: y").replace(b"\r\n\r\n", b"\r\n\n"), 400),
+    ("a field that continues after a space", get("/page", "X: y", " z"), 400),
+    ("a field that continues after a tab", get("/page", "Content-Length: 0", "\t1"), 400),
+    ("a name after a space", post("/echo", b"{}").replace(b"Host", b" Host"), 400),
+    ("chunks whose last line ends without CR", chunked(b"2\r\n{}\r\n0\r\n\n"), 400),
+    ("chunks with a line that ends without CR", chunked(b"2\n{}\r\n0\r\n\r\n"), 400),
+    ("fields after the chunks", chunked(b"2\r\n{}\r\n0\r\nX: y\r\n\r\n"), 400),
+    ("a continued field after the chunks", chunked(b"2\r\n{}\r\n0\r\nX: y\r\n z\r\n\r\n"), 400),
 ]
 
 
@@ -60,11 +78,9 @@ ACCEPTED = [
     ("a media type with its charset", post("/echo", b"{}", content_type="application/json; charset=utf-8")),
     ("a media type in capitals", post("/echo", b"{}", content_type="Application/JSON")),
     ("an encoding that is none", post("/echo", b"{}", "Content-Encoding: identity")),
-    (
-        "a body in chunks",
-        post("/echo", b"", "Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"")
-        + b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
-    ),
+    ("a body in chunks", chunked(b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n")),
+    ("line ends without CR in a body", post("/echo", b"\n\n")),
+    ("line ends without CR in a chunk", chunked(b"2\r\n\n\n\r\n0\r\n\r\n")),
 ]
 
 
@@ -76,7 +92,7 @@ async def test_accepted(serve: Serve, request_bytes: bytes) -> None:
 
 
 async def test_a_chunked_body_over_the_limit_is_cut_off_when_it_passes_it(serve: Serve) -> None:
-    head = post("/echo", b"", "Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"")
+    head = chunked(b"")
     async with serve(limits=SMALL) as served, served.wire() as wire:
         await wire.send(head + (b"64\r\n" + b"x" * 100 + b"\r\n") * 10)
         assert (await wire.call(b"64\r\n" + b"x" * 100 + b"\r\n")).status == 413
@@ -84,12 +100,12 @@ async def test_a_chunked_body_over_the_limit_is_cut_off_when_it_passes_it(serve:
     assert served.app.bodies.held == 0
 
 
-@pytest.mark.parametrize("chunked", [False, True], ids=["by its length", "in chunks"])
-async def test_t1_300_mb_neither_fill_the_memory_nor_hold_others_up(serve: Serve, chunked: bool) -> None:
+@pytest.mark.parametrize("in_chunks", [False, True], ids=["by its length", "in chunks"])
+async def test_t1_300_mb_neither_fill_the_memory_nor_hold_others_up(serve: Serve, in_chunks: bool) -> None:
     """T1: other calls are answered while it is sent."""
     block = b"x" * 65536
-    if chunked:
-        head = post("/echo", b"", "Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"")
+    if in_chunks:
+        head = chunked(b"")
         block = b"10000\r\n" + block + b"\r\n"
     else:
         head = post("/echo", b"").replace(b"Length: 0", b"Length: 314572800")
@@ -138,17 +154,92 @@ async def test_a_caller_that_sends_on_after_a_refusal_can_read_it_and_no_bug_is_
     assert told == []
 
 
-async def test_many_bodies_at_once_share_one_allowance(serve: Serve) -> None:
-    async with serve(limits=SMALL) as served:
-        half = post("/echo", b"x" * 900)[:-1]
-        async with served.wire() as one, served.wire() as two, served.wire() as three:
-            await one.send(half)
-            await two.send(half)
-            await eventually(lambda: served.app.bodies.held >= 1798)
-            assert (await three.call(half)).status == 429
-            assert (await one.call(b"x")).body == b"900"
-            assert (await two.call(b"x")).body == b"900"
-        assert served.app.bodies.held == 0
+LARGE = replace(SMALL, small_bytes=100, body_seconds=60, calls=1)
+
+
+async def test_the_largest_of_many_bodies_is_refused_whichever_came_last(serve: Serve) -> None:
+    async with serve(limits=LARGE) as served:
+        bodies = served.app.bodies
+        async with served.wire() as one, served.wire() as two, served.wire() as three, served.wire() as four:
+            await one.send(post("/echo", b"x" * 900)[:-100])
+            await two.send(post("/echo", b"x" * 1000)[:-1])
+            await eventually(lambda: bodies.held == 1799)
+            assert (await three.call(post("/echo", b"x" * 701))).body == b"701", "as much as there is"
+            await three.send(post("/echo", b"x" * 703)[:-1])
+            assert (await two.answer()).status == 429, "the largest, not the last"
+            await eventually(lambda: bodies.held == 800 + 702)
+            assert (await four.call(post("/echo", b"x" * 1000))).status == 429, "the last is the largest"
+            for wire, sent, size in ((one, b"x" * 100, b"900"), (three, b"x", b"703")):
+                assert (await wire.call(sent)).body == size
+    assert bodies.held == bodies._large_bytes == 0 and not bodies._large
+
+
+async def test_small_calls_are_answered_whatever_large_ones_hold(serve: Serve) -> None:
+    """Nineteen slow clients once made every review fail."""
+    async with serve(limits=LARGE) as served, contextlib.AsyncExitStack() as slow, served.wire() as wire:
+        for _ in range(19):
+            each = await slow.enter_async_context(served.wire())
+            await each.send(post("/echo", b"x" * 1000)[:-1])
+            assert (await wire.call(post("/echo", b"x" * 100))).body == b"100"
+        await eventually(lambda: served.app.bodies.held <= 2500)
+    await eventually(lambda: served.app.bodies.held == 0)
+
+
+async def test_a_call_that_waits_for_its_place_gives_way_too(serve: Serve) -> None:
+    limits = replace(LARGE, wait_seconds=60)
+    async with serve(limits=limits) as served, served.wire() as busy, served.wire() as waiting:
+        await busy.send(post("/slow", b"{}"))
+        await served.entered.wait()
+        await waiting.send(post("/echo", b"x" * 1000))
+        await eventually(lambda: served.app.bodies.held == 1002)
+        async with served.wire() as one, served.wire() as two:
+            await one.send(post("/echo", b"x" * 800)[:-1])
+            await two.send(post("/echo", b"x" * 800)[:-1])
+            assert (await waiting.answer()).status == 429
+            served.release.set()
+            assert (await busy.answer()).body == b"at last"
+            assert (await one.call(b"x")).body == (await two.call(b"x")).body == b"800"
+
+
+UNREAD = Limits(held_bytes=14 * 2**20, calls=1)
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
+async def test_answers_that_are_not_read_are_counted_and_hold_nobody_up(serve: Serve, tls: bool) -> None:
+    """43 clients once had 164 MB in buffers that no limit knew."""
+    request = post("/mirror", b"x" * 6 * 2**20)
+    async with serve(limits=UNREAD, deadlines=Deadlines(answer=2.0), tls=tls) as served, served.wire() as other:
+        await other.call(post("/mirror", b"{}"))
+        bodies, before = served.app.bodies, resident_mib()
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(16):
+                wire = await stack.enter_async_context(served.wire())
+                wire.writer.transport.set_write_buffer_limits(high=1, low=0)  # this process has the client's, too
+                for start in range(0, len(request), 2**16):
+                    await wire.send(request[start : start + 2**16])
+                await wire.reader.readexactly(1)  # it is being answered
+                assert bodies.held <= UNREAD.held_bytes
+                assert sum(unsent(each) for each in served.listener.open.values()) < UNREAD.held_bytes
+                assert (await other.call(post("/mirror", b"{}"))).body == b"{}", "the only place is free"
+            assert bodies.held > UNREAD.body_bytes // 2, "the last ones are being sent still"
+            assert resident_mib() - before < 45, "96 MiB of answers"
+            await eventually(lambda: len(served.listener.open) == 1)
+        assert bodies.held == bodies._large_bytes == 0 and not bodies._large
+        assert (await other.call(request)).body == b"x" * 6 * 2**20
+
+
+def unsent(connection: Connection | None) -> int:
+    """The bytes in the buffers of a connection."""
+    return connection._writer.transport.get_write_buffer_size() if connection is not None else 0
+
+
+async def test_a_client_that_reads_no_answer_is_cut_off_however_small_they_are(serve: Serve) -> None:
+    async with serve(deadlines=Deadlines(answer=0.5)) as served, served.wire() as wire:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(200):
+                await wire.send(get("/page") * 1000)
+            assert await wire.closed()
+        await eventually(lambda: not served.listener.open)
 
 
 async def test_a_call_waits_for_a_place_and_is_then_refused_with_429(serve: Serve) -> None:
@@ -205,14 +296,26 @@ async def test_a_connection_without_a_handshake_is_cut(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    "request_bytes",
-    [get("/page", "Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings"), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
-    ids=["asked for politely", "assumed"],
+    "fields",
+    [
+        ("Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA"),
+        ("upgrade:H2C", "Connection: upgrade"),
+        ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", KEY),
+        ("Upgrade: h2c", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", KEY),
+    ],
+    ids=["HTTP/2", "HTTP/2 in other letters", "a websocket", "both"],
 )
-async def test_http_2_is_not_spoken(serve: Serve, request_bytes: bytes) -> None:
+async def test_a_change_of_the_protocol_is_ignored(serve: Serve, fields: tuple[str, ...]) -> None:
     async with serve() as served, served.wire() as wire:
-        answer = await wire.call(request_bytes)
-        assert answer.status in (0, 101)
+        for _ in range(2):
+            answer = await wire.call(get("/page", *fields))
+            assert (answer.status, answer.body) == (200, b"page")
+            assert (await wire.call(post("/echo", b"{}", *fields))).body == b"2"
+
+
+async def test_http_2_is_not_spoken(serve: Serve) -> None:
+    async with serve() as served, served.wire() as wire:
+        assert (await wire.call(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).status == 0
         assert await wire.closed()
 
 
