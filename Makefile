@@ -72,6 +72,7 @@ bench: tools ## Measure latency, throughput and cost
 	@$(BIN)/python -m bench
 	@$(BIN)/python -m bench.webhook
 	@$(BIN)/python -m bench.abuse
+	@$(BIN)/python -m bench.fairness
 	@$(BIN)/python -m bench.cycle
 	@$(BIN)/python -m bench.simulate
 	@$(BIN)/python -m bench.contention --share 0.1

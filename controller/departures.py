@@ -76,7 +76,7 @@ class Departures:
         subresource = "status" if isinstance(action, WorkloadStatus) else ""
         if isinstance(action, WorkloadStatus | RemoveFinalizer):
             with contextlib.suppress(NotFound):  # it is deleted, as intended; the watch will report it
-                async with self.writer.turn(first=bool(subresource)):
+                async with self.writer.turn(action.workload.namespace, first=bool(subresource)):
                     await self.writer.patch(resources.WORKLOADS, action.workload, action.patch, subresource=subresource)
         return None
 

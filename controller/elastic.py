@@ -36,6 +36,6 @@ async def ungate(writer: Writer, namespace: str, action: Ungate) -> None:
 
 
 async def _ungate_one(writer: Writer, pod: Raw) -> None:
-    async with writer.turn(first=True):
+    async with writer.turn(pod["metadata"]["namespace"], first=True):
         with contextlib.suppress(NotFound):
             await writer.patch(resources.PODS, key_of(pod), ungated(pod))

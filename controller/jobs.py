@@ -166,7 +166,7 @@ class JobReconciler:
         """Applies the action; a write in its turn, and then what is to be written after what changed meanwhile."""
         if isinstance(action, Nothing | Problem | AwaitPods | Ungate | RemoveFinalizer):
             return await self._apply(key, situation.job, action)
-        async with self.writer.turn(first=_releases_or_uses_quota(action)):
+        async with self.writer.turn(key.namespace, first=_releases_or_uses_quota(action)):
             if self._is_current(key, situation):
                 return await self._apply(key, situation.job, action)
             job = self._job(key)

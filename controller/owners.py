@@ -49,7 +49,7 @@ class Owners:
         self.caches = caches
         self.client = client
         self.wake: Callable[[Owner], None] = lambda owner: None
-        self.queue = WorkQueue[tuple[str, Reference]]("owners", longest_seconds=30.0)
+        self.queue = WorkQueue[tuple[str, Reference]]("owners", longest_seconds=30.0, tenant=lambda asked: asked[0])
         self._read: OrderedDict[tuple[str, Reference], Level] = OrderedDict()
         """What was read; the owner that was asked for last comes last."""
         self._denied: dict[_Place, _Denied] = {}

@@ -96,7 +96,7 @@ class PodOwnerReconciler:
             if isinstance(step, Problem):
                 problem = step
             elif step is not None:
-                async with self.writer.turn(first=isinstance(step, WorkloadStatus)):
+                async with self.writer.turn(key.namespace, first=isinstance(step, WorkloadStatus)):
                     await self._apply(owner, step)
         self._tell_problem(key, owner, problem)
         return again

@@ -166,7 +166,7 @@ class Provisioning:
         action = rules.decide(situation) if situation is not None else rules.Wait()
         if isinstance(action, rules.Wait):
             return action.seconds
-        async with self.writer.turn(first=True):
+        async with self.writer.turn(key.namespace, first=True):
             situation = self.situation(key)  # it may have changed while it waited
             return await self._apply(situation, rules.decide(situation)) if situation is not None else None
 

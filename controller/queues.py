@@ -61,8 +61,10 @@ class QueueStatuses:
         self._monotonic = monotonic
         self._written_at: dict[Item, float] = {}
         self._writing: set[Item] = set()
-        self.queue = WorkQueue[Item]("queues", longest_seconds=30.0)
-        self.lanes = {lane: WorkQueue[Item](lane, longest_seconds=30.0, clock=monotonic) for lane in LANES}
+        self.queue = WorkQueue[Item]("queues", longest_seconds=30.0, tenant=_namespace)
+        self.lanes = {
+            lane: WorkQueue[Item](lane, longest_seconds=30.0, clock=monotonic, tenant=_namespace) for lane in LANES
+        }
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -103,7 +105,7 @@ class QueueStatuses:
             return INTERVAL_SECONDS
         if self._patch(item) is None:
             return None
-        async with self.budget.turn(lane, soon=lane not in COUNTS), self.writer.turn():
+        async with self.budget.turn(lane, soon=lane not in COUNTS), self.writer.turn(item[1].namespace):
             patch = self._patch(item)
             if patch is None:
                 return None
@@ -146,6 +148,10 @@ class QueueStatuses:
         if patch is not None:
             with contextlib.suppress(NotFound):  # it went by itself
                 await self.writer.patch(resource, key, patch)
+
+
+def _namespace(item: Item) -> str:
+    return item[1].namespace
 
 
 def difference(old: Raw, new: Raw) -> Raw:

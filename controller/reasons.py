@@ -86,7 +86,7 @@ class WaitReasons:
             return None
         if patience := self._patience(*found[:2]):
             return patience
-        async with self.budget.turn("wait-reasons"), self.writer.turn():
+        async with self.budget.turn("wait-reasons"), self.writer.turn(key.namespace):
             found = self._change(key)
             if found is None:
                 return None

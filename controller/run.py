@@ -61,7 +61,7 @@ from core.state.state import State
 log = structlog.get_logger(__name__)
 
 FEW_EVENTS = 20
-"""Events about waiting Jobs are emitted only while fewer events than this wait to be sent."""
+"""Events about waiting Jobs are emitted only while fewer events of their namespace than this wait to be sent."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.1, 2.0
 AGAIN_SECONDS = 30.0
 """After this time Workloads are decoded again for which that failed."""
@@ -174,7 +174,7 @@ class Controller:
             for kind in kinds
         ]
         people = Events(self._recorder, SCHEDULER)
-        self.waiting = WaitEvents(self.caches, people, kinds, room=lambda: len(self._recorder) < FEW_EVENTS)
+        self.waiting = WaitEvents(self.caches, people, kinds, room=self._room)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.pod_owners = [
             PodOwnerReconciler(
@@ -340,6 +340,9 @@ class Controller:
         (self.caches.absent.discard if served else self.caches.absent.add)(resource)
         if resource == resources.PROVISIONING_REQUESTS and self.leading.is_set():
             self.caches.in_steps("provisioning", self.provisioning.everything)
+
+    def _room(self, namespace: str) -> bool:
+        return self._recorder.waiting_in(namespace) < FEW_EVENTS
 
     def _shows(self, key: Key) -> bool:
         """Whether there are series of this LocalQueue."""

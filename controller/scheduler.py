@@ -98,7 +98,8 @@ class Scheduler:
         self._evicting: dict[Key, tuple[Victim, Wait]] = {}
         self._unsure: dict[Key, str] = {}
         self._refusals: dict[Key, int] = {}
-        self._decided = WorkQueue[Key]("decided", longest_seconds=30.0)
+        self._decided = WorkQueue[Key]("decided", longest_seconds=30.0, tenant=lambda key: "")
+        """In the order of the decisions. There are no more than those of one cycle, one for each ClusterQueue."""
         self._unanswered = 0  # decisions whose writes were waited for in vain
         self.budget = budget or Budget(Pressure())
         self.reasons = WaitReasons(caches, writer, recorder, self.budget, clock=clock)
@@ -256,7 +257,7 @@ class Scheduler:
         for _ in range(ATTEMPTS):
             before: Workload | None = None
             try:
-                async with self.writer.turn(first=True):  # what is decided while it waits counts
+                async with self.writer.turn(key.namespace, first=True):  # what is decided while it waits counts
                     before = self.caches.get(key)
                     changed = change(before)
                     if before is None or changed is None:

@@ -145,7 +145,7 @@ class Variants:
         action = rules.decide(family)
         if isinstance(action, rules.Wait):
             return self._again(family, action.seconds)
-        async with self.writer.turn(first=True):
+        async with self.writer.turn(key.namespace, first=True):
             family = self.family(key)  # it may have changed while it waited
             if family is not None:
                 with contextlib.suppress(NotFound):  # the watch will report it

@@ -3,8 +3,8 @@
 Separate from the scheduler, which writes the status of workloads that it decided: behind a workload that did not fit
 there are others that are never decided, and as in Kueue their status has no reason. These events are for people and
 must not slow down admissions. So a Job that is admitted within a second gets no event, a change of numbers in a message
-causes no new event, events are sent one after the other and only while few others wait to be sent, and after a burst
-the newest Jobs come first, because a user may be watching them.
+causes no new event, events are sent one after the other and only while few others of the namespace wait to be sent.
+Namespaces take turns, and after a burst the newest Jobs come first, because a user may be watching them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from api import names
 from api.objects import Resource, key_of
 from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
+from controller.kube.turns import Turns
 from core.jobs.kind import JobKind
 from core.model import Key, Raw, Workload
 from core.quota.checks import awaited
@@ -37,17 +37,12 @@ REMIND_AFTER_SECONDS = 1800.0
 EACH_REMINDER_SECONDS = 1.0
 LOOKS_AT_ONCE = 100
 """The number of workloads that are checked before other tasks can run."""
-
-
-class _Told(NamedTuple):
-    """The last event of a Job, and its time. ``reason`` is the message where it waits for admission checks."""
-
-    reason: str
-    at: float
+DUE_AT_ONCE = 1_000
+"""The number of workloads whose time has come that are noted before one is checked: it takes a millisecond."""
 
 
 class WaitEvents:
-    """``run`` while this process leads. ``room`` returns whether few other events wait to be sent.
+    """``run`` while this process leads. ``room`` returns whether few other events of a namespace wait to be sent.
 
     ``clock`` is monotonic.
     """
@@ -58,7 +53,7 @@ class WaitEvents:
         recorder: Recorder,
         kinds: Iterable[JobKind],
         *,
-        room: Callable[[], bool],
+        room: Callable[[str], bool],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -72,10 +67,14 @@ class WaitEvents:
         """When to check workloads that changed, soonest first."""
         self._again: OrderedDict[Key, float] = OrderedDict()
         """The same for workloads whose reason was not known."""
-        self._news: dict[Key, None] = {}
-        """Workloads to check now, the newest last."""
-        self._told: OrderedDict[Key, _Told] = OrderedDict()
-        """Workloads with an event, the oldest first."""
+        self._news: Turns[Key] = Turns(newest_first=True)
+        """Workloads to check now."""
+        self._told: dict[Key, str] = {}
+        """Workloads with an event, and its reason, or its message where they wait for admission checks."""
+        self._remind_at: OrderedDict[Key, float] = OrderedDict()
+        """When to repeat these events, soonest first."""
+        self._reminders: Turns[Key] = Turns()
+        """Workloads whose event is to be repeated now."""
         self._woken = asyncio.Event()
 
     def connect(self) -> None:
@@ -107,26 +106,25 @@ class WaitEvents:
         next check, None if there is nothing to check now.
         """
         now = self._clock()
-        for due in (self._later, self._again):
-            while due and next(iter(due.values())) <= now:
-                self._news[due.popitem(last=False)[0]] = None
-        reminded = next(iter(self._told), None)
-        if reminded is not None and self._told[reminded].at + REMIND_AFTER_SECONDS > now:
-            reminded = None
-        if not self._news and reminded is None:
+        for times, due in ((self._later, self._news), (self._again, self._news), (self._remind_at, self._reminders)):
+            for _ in range(DUE_AT_ONCE):
+                if not times or next(iter(times.values())) > now:
+                    break
+                due.add(times.popitem(last=False)[0])
+        keys, seconds = (self._news, EACH_SECONDS) if self._news else (self._reminders, EACH_REMINDER_SECONDS)
+        if not keys:
             return None
-        if not self._room():
+        if not self._room(str(keys.next_tenant)):
+            keys.pass_turn()
             return EACH_SECONDS
-        if self._news:
-            return EACH_SECONDS if self._tell(self._news.popitem()[0], now) else 0.0
-        assert reminded is not None
-        del self._told[reminded]
-        return EACH_REMINDER_SECONDS if self._tell(reminded, now) else 0.0
+        key = keys.pop()
+        if keys is self._reminders:
+            self._told.pop(key, None)
+        return seconds if self._tell(key, now) else 0.0
 
     async def _until_due(self) -> None:
         """Wait for a change, or for the first that is due."""
-        times = [at for due in (self._later, self._again) for at in islice(due.values(), 1)]
-        times += [told.at + REMIND_AFTER_SECONDS for told in islice(self._told.values(), 1)]
+        times = [at for due in (self._later, self._again, self._remind_at) for at in islice(due.values(), 1)]
         self._woken.clear()
         try:
             async with asyncio.timeout(max(0.0, min(times) - self._clock()) if times else None):
@@ -138,8 +136,10 @@ class WaitEvents:
         key = key_of(new or old or {})
         status = (new or {}).get("status") or {}
         if new is None or (status.get("admission") and not status.get("admissionChecks")):
-            for known in (self._later, self._again, self._news, self._told):
+            for known in (self._later, self._again, self._told, self._remind_at):
                 known.pop(key, None)
+            self._news.discard(key)
+            self._reminders.discard(key)
             return
         if key not in self._later and key not in self._news:
             self._again.pop(key, None)
@@ -152,6 +152,7 @@ class WaitEvents:
         checks = awaited(workload) if workload is not None else ""
         if workload is None or raw is None or not (checks or _pending(workload)):
             self._told.pop(key, None)
+            self._remind_at.pop(key, None)
             return False
         if checks:
             return self._news_of(key, checks, now) and self._tell_job(key, raw, events.updated_checks(checks))
@@ -170,11 +171,12 @@ class WaitEvents:
 
     def _news_of(self, key: Key, reason: str, now: float) -> bool:
         """Whether a Job was not told this yet; from now on it is."""
-        known = self._told.get(key)
-        if known is not None and known.reason == reason:
+        if self._told.get(key) == reason:
             return False
-        self._told[key] = _Told(reason, now)
-        self._told.move_to_end(key)
+        self._told[key] = reason
+        self._remind_at[key] = now + REMIND_AFTER_SECONDS
+        self._remind_at.move_to_end(key)
+        self._reminders.discard(key)
         return True
 
     def _tell_job(self, key: Key, raw: Raw, event: events.Event) -> bool:

@@ -85,7 +85,7 @@ class WorkloadReconciler:
         if isinstance(step, ReleaseOrphan):
             raw = self.caches.workloads.get(key)
             return await self.departures.release(raw) if raw is not None else None
-        async with self.writer.turn(first=holds_quota(workload)):
+        async with self.writer.turn(key.namespace, first=holds_quota(workload)):
             if self.caches.get(key) is not workload or self.caches.state.assumed(key):
                 self.changed(key)  # it is decided again
                 return None

@@ -39,11 +39,11 @@ class Writer:
         self.refused: dict[str, str] = {}
         self._stores = stores
 
-    def turn(self, *, first: bool = False) -> contextlib.AbstractAsyncContextManager[None]:
-        """Context in which one write is decided and made: waits as long as admission calls have precedence, and with
-        ``first`` not behind writes without it.
+    def turn(self, namespace: str, *, first: bool = False) -> contextlib.AbstractAsyncContextManager[None]:
+        """Context in which one write for a namespace is decided and made: waits as long as admission calls have
+        precedence, not behind the writes for one other namespace, and with ``first`` not behind writes without it.
         """
-        return self.client.precedence.turn(first=first)
+        return self.client.precedence.turn(namespace, first=first)
 
     async def create(self, resource: Resource, body: Raw) -> Raw:
         """Create an object; ``AlreadyExists`` where the name is taken."""

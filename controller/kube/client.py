@@ -63,6 +63,8 @@ CALL_CONNECTIONS = 64
 seconds.
 """
 LONGEST_RETRY_AFTER_SECONDS = 30.0
+NOT_RETRIED = frozenset({"events"})
+"""Resources whose writer waits itself when the API server is busy (429), outside of its turn among other writes."""
 
 
 class Client:
@@ -285,11 +287,11 @@ class Client:
         counted = f"{resource.plural}/{subresource}" if subresource else resource.plural
         data = None if body is None else orjson.dumps(body)
         limits = aiohttp.ClientTimeout(total=self.deadline_seconds, sock_connect=CONNECT_SECONDS)
-        fresh, retries = False, self._throttle_retries
+        fresh, retries = False, 0 if resource.plural in NOT_RETRIED else self._throttle_retries
         while True:
             await self.throttle.take()
             async with (
-                self._turn(verb),
+                self._turn(verb, path),
                 self._sent(verb, counted, path, params, limits, fresh, data, content_type) as response,
             ):
                 answer = await body_of(response, self.largest_answer)
@@ -302,16 +304,20 @@ class Client:
                 self.clock.heard(response.headers.get("Date", ""))
                 return document
             refusal = refusal_of(response, answer)
-            if response.status != 429 or not retries:
+            if response.status != 429:
+                raise refusal
+            self.pressure.refused()
+            if not retries:
                 raise refusal
             retries -= 1
             self.throttle.throttled()
-            self.pressure.refused()
             async with self.precedence.paused():
                 await self._sleep(min(refusal.retry_after or 1.0, LONGEST_RETRY_AFTER_SECONDS))
 
-    def _turn(self, verb: Verb) -> contextlib.AbstractAsyncContextManager[None]:
-        return contextlib.nullcontext() if verb in READS else self.precedence.turn()
+    def _turn(self, verb: Verb, path: str) -> contextlib.AbstractAsyncContextManager[None]:
+        if verb in READS:
+            return contextlib.nullcontext()
+        return self.precedence.turn(path.partition("/namespaces/")[2].partition("/")[0])
 
     @contextlib.asynccontextmanager
     async def _sent(

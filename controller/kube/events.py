@@ -2,8 +2,9 @@
 
 ``record`` only stores the event; a task sends it later, slowly, and only while the client has calls to spare. The same
 reason about the same object increases the count of the existing event and sets the newest message, as the series of
-``events.k8s.io`` do: three victims of one preemptor are one event. Events of one object are rate limited; when too many
-wait, the newest are dropped and counted. A lost event loses no information: conditions and status have it.
+``events.k8s.io`` do: three victims of one preemptor are one event. Events of one object are rate limited. Namespaces
+take turns, and when too many wait, the newest of the namespaces with the most are dropped and counted. A lost event
+loses no information: conditions and status have it.
 """
 
 import asyncio
@@ -17,10 +18,11 @@ from typing import Literal, NamedTuple
 import structlog
 
 from api.objects import Raw, Resource
-from controller.kube.client import Client
+from controller.kube.client import LONGEST_RETRY_AFTER_SECONDS, Client
 from controller.kube.errors import AlreadyExists, ApiError, NotFound, TooManyRequests, Unreachable
 from controller.kube.pressure import Budget, Pressure
 from controller.kube.throttle import Throttle
+from controller.kube.turns import Turns
 
 EVENTS = Resource("", "v1", "events", "Event")
 EventType = Literal["Normal", "Warning"]
@@ -106,13 +108,17 @@ class Recorder:
         self._sleep = sleep
         self._series: OrderedDict[_Said, _Series] = OrderedDict()
         self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._waiting: OrderedDict[_Said, None] = OrderedDict()
+        self._waiting: Turns[_Said] = Turns(lambda said: said.about.namespace)
         self._news = asyncio.Event()
         self._closed = False
 
     def __len__(self) -> int:
         """How many events wait to be sent."""
         return len(self._waiting)
+
+    def waiting_in(self, namespace: str) -> int:
+        """How many events about objects of a namespace wait to be sent."""
+        return self._waiting.count(namespace)
 
     def record(self, about: ObjectReference, type: EventType, reason: str, message: str, *, component: str) -> None:
         """Stores an event that ``component`` reports (``source.component``); returns immediately and never fails.
@@ -122,7 +128,7 @@ class Recorder:
         if len(message) > LONGEST_MESSAGE:
             message = message[: LONGEST_MESSAGE - 3] + "..."
         said = _Said(about, type, reason, component)
-        if said not in self._waiting and len(self._waiting) >= WAITING:
+        if said not in self._waiting and self._full(said):
             self.dropped["full"] += 1
             return
         if not self._allowed(about.uid):
@@ -137,8 +143,14 @@ class Recorder:
         self._series.move_to_end(said)
         while len(self._series) > REMEMBERED + len(self._waiting) or self._oldest_is_over(at):
             self._series.popitem(last=False)
-        self._waiting[said] = None
+        self._waiting.add(said)
         self._news.set()
+
+    def _full(self, said: _Said) -> bool:
+        """Whether there is no room for another event of this namespace: it may have as many as there are free places.
+        So one namespace can take half of them, two a third each, and there is always room for another one.
+        """
+        return self.waiting_in(said.about.namespace) >= WAITING - len(self._waiting)
 
     def _oldest_is_over(self, at: float) -> bool:
         """Whether the series that has been silent for the longest time would not be continued any more."""
@@ -147,8 +159,8 @@ class Recorder:
 
     async def run(self) -> None:
         """Sends stored events until ``close``, then the rest; returns when none is left."""
-        while self._waiting or not self._closed:
-            if not self._waiting:
+        while len(self._waiting) or not self._closed:
+            if not len(self._waiting):
                 self._news.clear()
                 await self._news.wait()
                 continue
@@ -158,33 +170,37 @@ class Recorder:
                 await self._sleep(GIVE_WAY_SECONDS)
             await self._throttle.take()
             if self._closed:  # the end of the process does not wait for a busy API server
-                await self._deliver(self._waiting.popitem(last=False)[0])
+                await self._deliver(self._waiting.pop())
                 continue
             async with self._budget.turn("events"):
-                await self._deliver(self._waiting.popitem(last=False)[0])
+                pause = await self._deliver(self._waiting.pop())
+            if pause:
+                await self._sleep(pause)
 
     def close(self) -> None:
         """Ends ``run`` when all events stored so far are sent; call it with a time limit."""
         self._closed = True
         self._news.set()
 
-    async def _deliver(self, said: _Said) -> None:
+    async def _deliver(self, said: _Said) -> float:
+        """Sends an event; returns for how many seconds no other one should be sent."""
         series = self._series.get(said)
         if series is None:
             self.dropped["forgotten"] += 1
-            return
+            return 0.0
         try:
             await self._send(said, series)
             self.sent += 1
         except (Unreachable, TooManyRequests) as error:
-            if self._closed or len(self._waiting) >= WAITING:
+            if self._closed or self._full(said):
                 self.dropped["unreachable"] += 1
-                return
-            self._waiting.setdefault(said)
-            await self._sleep(max(1.0, error.retry_after or 0.0))
+            else:
+                self._waiting.add(said)
+            return min(max(1.0, error.retry_after or 0.0), LONGEST_RETRY_AFTER_SECONDS)
         except ApiError as error:  # no rights, a namespace that is ending: it will not get better
             self.dropped[error.reason] += 1
             log.debug("event dropped", reason=said.reason, about=said.about.name, error=str(error))
+        return 0.0
 
     async def _send(self, said: _Said, series: _Series) -> None:
         namespace = said.about.namespace or "default"

@@ -3,15 +3,18 @@
 A client that creates a Job waits for the answer; the next admission can wait a moment longer. Both need the same event
 loop, and the same processors if the API server is on the same machine: thirty writes at once would use all of them. So
 while admission calls arrive, few writes are in flight, and the next begins when one of them is answered: admission goes
-on at the speed of the API server.
+on at the speed of the API server. Namespaces take turns: the writes for a tenant who creates jobs all the time delay
+those for another one by one write each.
 """
 
 import asyncio
 import contextlib
 import math
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+from controller.kube.turns import Turns
 
 FEWEST, AT_ONCE = 4, 12
 """The least and the greatest number of writes in flight while admission calls arrive."""
@@ -21,7 +24,9 @@ Each write in flight may delay each call, because the same event loop handles it
 answers, the more must be in flight to admit as many jobs a second (docs/performance.md).
 """
 LONGEST_SECONDS = 1.0
-"""No write waits longer than this, even if earlier ones are not answered."""
+"""When a write has waited for so long, one begins even if earlier ones are not answered: the one whose turn it is.
+After twice this time it is one without ``first``, if this write is.
+"""
 QUIET_SECONDS = 1.0
 """When no call has arrived for this time, writes are made immediately."""
 MANY_CALLS = 80.0
@@ -30,6 +35,17 @@ latency of writes alone says how busy the API server is: people look at the queu
 """
 RATE_SECONDS = 0.5
 """The time over which calls are counted: half of the rate is forgotten in two thirds of it."""
+
+
+class _Waiting(NamedTuple):
+    """A write that waits for its turn."""
+
+    namespace: str
+    turn: asyncio.Future[None]
+
+
+def _namespace(waiting: _Waiting) -> str:
+    return waiting.namespace
 
 
 class Precedence:
@@ -44,8 +60,8 @@ class Precedence:
         self._rate = 0.0
         self._in_flight = 0
         self._in_turn: set[asyncio.Task[object] | None] = set()
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._waiting_first: deque[asyncio.Future[None]] = deque()
+        self._waiting: Turns[_Waiting] = Turns(_namespace)
+        self._waiting_first: Turns[_Waiting] = Turns(_namespace)
 
     @property
     def free(self) -> bool:
@@ -72,9 +88,9 @@ class Precedence:
         return self._rate * math.exp((self._called_at - self._clock()) / RATE_SECONDS)
 
     @contextlib.asynccontextmanager
-    async def turn(self, *, first: bool = False) -> AsyncIterator[None]:
-        """Context of a write: enters immediately while no calls arrive, else in order of arrival, but those with
-        ``first`` before all others: they release quota, or use it.
+    async def turn(self, namespace: str = "", *, first: bool = False) -> AsyncIterator[None]:
+        """Context of a write for a namespace: enters immediately while no calls arrive, else namespaces take turns, but
+        writes with ``first`` come before all others: they release quota, or use it.
 
         Inside another one of the same task it enters immediately: who decides what to write in its turn, and not before
         it waits, decides with the newest knowledge.
@@ -86,7 +102,7 @@ class Precedence:
         if self._may_begin():
             self._in_flight += 1
         else:
-            await self._wait(self._waiting_first if first else self._waiting)
+            await self._wait(self._waiting_first if first else self._waiting, namespace)
         self._in_turn.add(task)
         try:
             yield
@@ -111,23 +127,34 @@ class Precedence:
     def _may_begin(self) -> bool:
         return self.free or self._in_flight < self.at_once
 
-    async def _wait(self, waiting: deque[asyncio.Future[None]]) -> None:
+    async def _wait(self, waiting: Turns[_Waiting], namespace: str) -> None:
         """Returns when this write may begin, and counts it."""
         turn = asyncio.get_running_loop().create_future()
-        waiting.append(turn)
+        waiting.add(_Waiting(namespace, turn))
         try:
-            await asyncio.wait([turn], timeout=LONGEST_SECONDS)
+            overdue = False
+            while not turn.done():
+                await asyncio.wait([turn], timeout=LONGEST_SECONDS)
+                if not turn.done():
+                    self._next(*([waiting] if overdue else [self._waiting_first, self._waiting]))
+                    overdue = True
         except asyncio.CancelledError:
             if not turn.cancel():  # it had just been given a turn: the next one takes it
                 self._in_flight -= 1
                 self._wake()
             raise
-        if turn.cancel():  # no turn within this time
-            self._in_flight += 1
 
     def _wake(self) -> None:
-        while (waiting := self._waiting_first or self._waiting) and self._may_begin():
-            turn = waiting.popleft()
-            if not turn.done():
-                self._in_flight += 1
-                turn.set_result(None)
+        while self._may_begin() and self._next(self._waiting_first, self._waiting):
+            pass
+
+    def _next(self, *lines: Turns[_Waiting]) -> bool:
+        """Lets the first write of these lines begin; returns whether there was one."""
+        for waiting in lines:
+            while waiting:
+                turn = waiting.pop().turn
+                if not turn.done():  # else it was cancelled
+                    self._in_flight += 1
+                    turn.set_result(None)
+                    return True
+        return False

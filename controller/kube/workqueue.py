@@ -1,7 +1,8 @@
 """The work queue: keys to reconcile, each at most once in the queue and never in two workers, retried with increasing
 waits.
 
-Level-triggered work needs no payload: a key that changes ten times while it waits is reconciled once.
+Level-triggered work needs no payload: a key that changes ten times while it waits is reconciled once. Namespaces take
+turns, so that thousands of changes in one of them do not delay a job in another one.
 """
 
 import asyncio
@@ -10,11 +11,13 @@ import itertools
 import random
 import sys
 import time
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 import structlog
+
+from controller.kube.turns import Turns, namespace_of
 
 K = TypeVar("K", bound=Hashable)
 Reconcile = Callable[[K], Awaitable[float | None]]
@@ -22,16 +25,14 @@ Reconcile = Callable[[K], Awaitable[float | None]]
 
 MOST_IN_A_ROW = 16
 """After so many keys that go first, one of the others is taken, if it may be: none waits for ever."""
-OLDEST_EVERY = 4
-"""One of so many keys is the oldest in a queue that takes the newest first: none waits for ever."""
 
 log = structlog.get_logger(__name__)
 
 
 class WorkQueue(Generic[K]):
-    """First in, first out, or mostly the newest first; keys that are added again while a worker has them are queued
-    again when it is done. Keys that are added with ``first`` are taken before all others, but at most MOST_IN_A_ROW
-    while others wait.
+    """The namespaces of the keys take turns, or what ``tenant`` returns for a key; within each keys are taken first in,
+    first out, or mostly the newest first. Keys that are added again while a worker has them are queued again when it is
+    done. Keys that are added with ``first`` are taken before all others, but at most MOST_IN_A_ROW while others wait.
 
     ``first_seconds`` doubles with each failure of a key up to ``longest_seconds``; each wait is random between half and
     the whole of it. Every operation is O(1), with a delay O(log delayed).
@@ -46,6 +47,7 @@ class WorkQueue(Generic[K]):
         clock: Callable[[], float] = time.monotonic,
         draw: Callable[[], float] = random.random,
         newest_first: bool = False,
+        tenant: Callable[[K], Hashable] = namespace_of,
     ) -> None:
         self.name = name
         self.added = 0
@@ -54,10 +56,10 @@ class WorkQueue(Generic[K]):
         self._longest_seconds = longest_seconds
         self._clock = clock
         self._draw = draw
-        self._newest_first = newest_first
-        self._taken = 0
-        self._first: OrderedDict[K, None] = OrderedDict()
-        self._ready: OrderedDict[K, None] = OrderedDict()
+        self._queued: dict[K, bool] = {}
+        """The keys in the queue, with whether they go first."""
+        self._first = Turns(tenant, newest_first=newest_first)
+        self._ready = Turns(tenant, newest_first=newest_first)
         self._in_hand: dict[K, bool] = {}
         self._again: dict[K, bool] = {}
         self._others_in_hand = 0
@@ -75,7 +77,15 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         """How many keys are in the queue, without those in workers or delayed."""
-        return len(self._first) + len(self._ready)
+        return len(self._queued)
+
+    def __contains__(self, key: K) -> bool:
+        """Whether a key is in the queue, and not in a worker or delayed."""
+        return key in self._queued
+
+    def __iter__(self) -> Iterator[K]:
+        """Yields the keys in the queue."""
+        return iter(self._queued)
 
     @property
     def delayed(self) -> int:
@@ -92,14 +102,18 @@ class WorkQueue(Generic[K]):
 
         ``first``: it is taken before the keys that were added without it, also if it is in the queue already.
         """
-        if self._closed or key in self._first or (key in self._ready and not first):
+        queued = self._queued.get(key)
+        if self._closed or queued or (queued is not None and not first):
             return
-        self.added += key not in self._ready
-        if key in self._in_hand:
-            self._again[key] = first or self._again.get(key, False)
-            return
-        self._ready.pop(key, None)
-        (self._first if first else self._ready)[key] = None
+        if queued is None:
+            self.added += 1
+            if key in self._in_hand:
+                self._again[key] = first or self._again.get(key, False)
+                return
+        else:
+            self._ready.discard(key)
+        self._queued[key] = first
+        (self._first if first else self._ready).add(key)
         self._wake()
 
     def add_after(self, key: K, seconds: float, *, first: bool = False) -> None:
@@ -192,6 +206,7 @@ class WorkQueue(Generic[K]):
 
     def drop(self) -> None:
         """Empties the queue, the delays and every backoff: earlier requests are void (leadership was lost)."""
+        self._queued.clear()
         self._first.clear()
         self._ready.clear()
         self._due.clear()
@@ -241,9 +256,8 @@ class WorkQueue(Generic[K]):
         others = self._takes_others()
         first = bool(self._first) and not (others and self._in_a_row >= MOST_IN_A_ROW)
         self._in_a_row = self._in_a_row + others if first else 0
-        self._taken += 1
-        newest = self._newest_first and self._taken % OLDEST_EVERY != 0
-        key, _ = (self._first if first else self._ready).popitem(last=newest)
+        key = (self._first if first else self._ready).pop()
+        del self._queued[key]
         self._in_hand[key] = first
         self._others_in_hand += not first
         return key
@@ -280,8 +294,12 @@ class WorkQueue(Generic[K]):
         """Asserts that no key is in the queue twice, nor in the queue and in a worker, and that every delay is in the
         heap.
         """
-        queued = self._first.keys() | self._ready.keys()
-        assert len(queued) == len(self), "a key is in the queue twice"
+        queued = self._queued.keys()
+        assert set(self._first) == {key for key, first in self._queued.items() if first}
+        assert set(self._ready) == {key for key, first in self._queued.items() if not first}
+        assert len(self._first) + len(self._ready) == len(self), "a key is in the queue twice"
+        self._first._check()
+        self._ready._check()
         assert not queued & self._in_hand.keys(), "a key in hand is in line"
         assert self._again.keys() <= self._in_hand.keys(), "a key is to come again that nobody holds"
         assert self._others_in_hand == sum(not first for first in self._in_hand.values()) <= self._most_others

@@ -280,7 +280,7 @@ class MultiKueue:
         action = self._here(key)
         if isinstance(action, here.Wait):
             return action.seconds
-        async with self._one_by_one(key), self.writer.turn(first=True):
+        async with self._one_by_one(key), self.writer.turn(key.namespace, first=True):
             action = self._here(key)  # it may have changed while it waited
             with contextlib.suppress(NotFound):  # it was deleted meanwhile; the watch will report it
                 match action:

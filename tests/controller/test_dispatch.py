@@ -277,7 +277,7 @@ def newer(raw: Raw, version: str = "2") -> Raw:
 
 def woken(queues: QueueStatuses) -> set[tuple[str, str]]:
     """Kinds and names of the objects whose status is reconciled."""
-    return {(resource.kind, key.name) for resource, key in queues.queue._ready}
+    return {(resource.kind, key.name) for resource, key in queues.queue}
 
 
 def test_a_cohort_that_changes_refreshes_no_status_of_a_clusterqueue_that_it_does_not_change() -> None:

@@ -140,9 +140,9 @@ async def test_a_pod_below_a_jobset_is_not_queued_when_its_job_is_not_watched() 
     await world.owners._learn(("ns", above))
     assert isinstance(world.decided(POD, found), Start)
     pods = world.jobs[POD].queue
-    pods._ready.clear()
+    pods.drop()
     world.caches.workloads.observe("DELETED", raw)
-    assert list(pods._ready) == [key_of(found)], "it follows the JobSet"
+    assert list(pods) == [key_of(found)], "it follows the JobSet"
     assert world.decided(POD, found) == Nothing()
 
 
@@ -155,10 +155,10 @@ def test_a_pod_of_an_external_framework_follows_the_workload_of_its_owner() -> N
     raw = controlled_by(Owner("example.com", "Wrapper", "ns", "w"), "of-wrapper")
     raw["metadata"]["ownerReferences"][0]["uid"] = "w-uid"
     raw["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "w-uid"}
-    world.jobs[POD].queue._ready.clear()
+    world.jobs[POD].queue.drop()
     world.caches.workloads.observe("ADDED", raw)
     assert world.decided(POD, found) == Nothing()
-    assert list(world.jobs[POD].queue._ready) == [key_of(found)]
+    assert list(world.jobs[POD].queue) == [key_of(found)]
 
 
 def test_owners_that_own_each_other_are_reported_and_nothing_is_done() -> None:
@@ -182,9 +182,9 @@ def test_a_jobset_is_reconciled_when_one_of_its_jobs_changes(kinds: tuple[JobKin
     world = World(*kinds)
     assert len(world.jobs[JOB_SET].queue) == 0
     world.caches.stores[JOBS].observe("ADDED", child("set-driver-0", suspend=True))
-    assert list(world.jobs[JOB_SET].queue._ready) == [KEY]
+    assert list(world.jobs[JOB_SET].queue) == [KEY]
     world.caches.stores[JOBS].observe("ADDED", job())
-    assert list(world.jobs[JOB_SET].queue._ready) == [KEY], "one that belongs to no JobSet matters to none"
+    assert list(world.jobs[JOB_SET].queue) == [KEY], "one that belongs to no JobSet matters to none"
 
 
 @pytest.mark.parametrize("kinds", [(BATCH_JOB, JOB_SET), (JOB_SET,)], ids=["both enabled", "JobSets alone"])

@@ -63,7 +63,7 @@ class Api:
     def __init__(self) -> None:
         self.patches: list[tuple[Key, Raw]] = []
 
-    def turn(self, *, first: bool) -> contextlib.AbstractAsyncContextManager[None]:
+    def turn(self, namespace: str, *, first: bool) -> contextlib.AbstractAsyncContextManager[None]:
         return contextlib.nullcontext()
 
     async def patch(self, resource: Resource, key: Key, body: Raw, *, subresource: str = "") -> None:

@@ -109,7 +109,7 @@ async def test_of_many_owners_that_may_not_be_read_one_is_read_again_and_the_oth
     assert await owners._learn(("ns", SET)) is not None
     assert await owners._learn(("ns", OTHER)) is None
     assert await owners._learn(("ns", SET)) is None
-    assert ("ns", OTHER) in owners.queue._ready
+    assert ("ns", OTHER) in owners.queue
     assert owners.look("ns", OTHER) is None, "a job below it is decided when it was read"
     assert await owners._learn(("ns", OTHER)) is None
     assert [path.rpartition("/")[2] for path in api.asked] == ["set", "other", "set", "other"]
@@ -175,7 +175,7 @@ async def test_of_owners_that_may_not_be_read_one_is_still_read_again_when_the_f
     third, fourth = SET._replace(name="third"), JOB._replace(name="fourth")
     for each in (SET, OTHER, third):
         await owners._learn(("ns", each))
-    assert owners.queue._ready.keys() == {("ns", OTHER)}
+    assert list(owners.queue) == [("ns", OTHER)]
     assert await owners._learn(("ns", OTHER)) is not None
     for each in (third, fourth):
         await owners._learn(("ns", each))

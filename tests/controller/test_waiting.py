@@ -41,6 +41,8 @@ class Place:
         self.now = 0.0
         self.told: list[tuple[str, Event]] = []
         self.room = True
+        self.full: set[str] = set()
+        """Namespaces of which many events wait to be sent."""
         self.caches: Caches = filled()
         self.version = 1
         if strict:
@@ -50,10 +52,13 @@ class Place:
             self.caches.cluster_queues.observe("MODIFIED", self.newer(queue))
         self.caches.workloads.observe("MODIFIED", self.newer({**workload("w", "2"), "status": HOLDS}))
         self.caches.start()
-        self.waiting = WaitEvents(self.caches, self, [BATCH_JOB], room=lambda: self.room, clock=lambda: self.now)
+        self.waiting = WaitEvents(self.caches, self, [BATCH_JOB], room=self.has_room, clock=lambda: self.now)
         self.waiting.connect()
         for _ in self.waiting.everything():
             pass
+
+    def has_room(self, namespace: str) -> bool:
+        return self.room and namespace not in self.full
 
     def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         self.told.append((f"{resource.kind} {key.name}", event))
@@ -64,13 +69,15 @@ class Place:
         found["metadata"]["resourceVersion"] = str(self.version)
         return found
 
-    def create(self, *jobs: str, cpu: str = "4", queue: str = "lq") -> None:
+    def create(self, *jobs: str, cpu: str = "4", queue: str = "lq", namespace: str = "ns") -> None:
         """Workloads of Jobs."""
         for job in jobs:
             raw = workload(f"job-{job}", cpu)
             owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-{job}", "controller": True}
             raw["metadata"]["ownerReferences"] = [owner]
             raw["spec"]["queueName"] = queue
+            raw["metadata"]["namespace"] = namespace
+            raw["metadata"]["uid"] += namespace if namespace != "ns" else ""
             self.caches.workloads.observe("ADDED", self.newer(raw))
         list(drain(self.caches.state, self.caches.state.policy, self.now))
 
@@ -188,6 +195,47 @@ def test_events_are_written_one_by_one_for_the_newest_job_first() -> None:
     assert [about for about, _ in place.told if about.startswith("Job")] == ["Job j49", "Job new"]
 
 
+def with_another_namespace() -> Place:
+    """Fifty Jobs that wait in one namespace, and one in another."""
+    place = Place()
+    place.caches.namespaces.observe("ADDED", made("Namespace", "other"))
+    queue = made("LocalQueue", "lq", {"clusterQueue": "cq"}, namespace="other")
+    place.caches.local_queues.observe("ADDED", queue)
+    place.create("one", namespace="other")
+    place.now += SETTLE_SECONDS / 2
+    place.create(*(f"j{number}" for number in range(50)))
+    return place
+
+
+def jobs_told(place: Place) -> list[str]:
+    return [about for about, _ in place.told if about.startswith("Job")]
+
+
+def test_namespaces_take_turns_also_when_events_are_repeated() -> None:
+    """Else a tenant who creates jobs all the time would be the only one who is told why they wait."""
+    place = with_another_namespace()
+    place.now += SETTLE_SECONDS
+    for _ in range(2):
+        place.waiting.step()
+    assert "Job one" in jobs_told(place)
+    place.after(SETTLE_SECONDS)
+    place.told.clear()
+    place.now += REMIND_AFTER_SECONDS + 1
+    for _ in range(3):
+        place.waiting.step()
+    assert "Job one" in jobs_told(place)
+    assert len(jobs_told(place)) == 3
+
+
+def test_many_events_of_one_namespace_that_wait_to_be_sent_hold_up_no_other_namespace() -> None:
+    place = with_another_namespace()
+    place.full = {"ns"}
+    place.now += SETTLE_SECONDS
+    for _ in range(3):
+        assert place.waiting.step() == EACH_SECONDS
+    assert jobs_told(place) == ["Job one"]
+
+
 def test_while_many_events_wait_to_be_sent_none_is_added_and_later_it_is() -> None:
     place = Place()
     place.create("first")
@@ -224,7 +272,9 @@ def test_nothing_is_kept_of_a_workload_that_is_gone() -> None:
     place.after(SETTLE_SECONDS)
     for job in ("first", "second"):
         place.caches.workloads.remove_from_write(("ns", f"job-{job}"), f"Workload-job-{job}")
-    assert not (place.waiting._told or place.waiting._later or place.waiting._again or place.waiting._news)
+    waiting = place.waiting
+    assert not any((waiting._told, waiting._later, waiting._again, waiting._remind_at))
+    assert not len(waiting._news) + len(waiting._reminders)
 
 
 async def test_it_sleeps_until_a_workload_changes(monkeypatch: pytest.MonkeyPatch) -> None:

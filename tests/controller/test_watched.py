@@ -111,7 +111,7 @@ def test_a_new_leader_reconciles_each_resource_with_a_status_or_finalizer(row: W
     wakes, queues, _ = connected(caches)
     for _ in wakes.everything():
         pass
-    looked = {resource for resource, _ in queues.queue._ready}
+    looked = {resource for resource, _ in queues.queue}
     assert (row.resource in looked) == (row.status is not None or row.in_use is not None)
 
 

@@ -72,7 +72,7 @@ class Turns(Patches):
         self.meanwhile = meanwhile
 
     @contextlib.asynccontextmanager
-    async def turn(self, *, first: bool = False) -> AsyncIterator[None]:
+    async def turn(self, namespace: str, *, first: bool = False) -> AsyncIterator[None]:
         self.first.append(first)
         self.meanwhile()
         yield
@@ -112,7 +112,7 @@ async def test_what_changes_while_a_write_waits_is_decided_again() -> None:
     turns = Turns(lambda: caches.workloads.observe("MODIFIED", newer))
     reconciler = WorkloadReconciler(caches, cast(Writer, turns), cast(Recorder, None), Settings())
     await reconciler.reconcile(KEY)
-    assert (turns.sent, list(reconciler.queue._ready)) == ([], [KEY])
+    assert (turns.sent, list(reconciler.queue)) == ([], [KEY])
 
 
 async def test_a_queue_that_is_resumed_while_an_eviction_waits_keeps_its_workload() -> None:
@@ -132,4 +132,4 @@ async def test_a_queue_that_is_resumed_while_an_eviction_waits_keeps_its_workloa
     reconciler = WorkloadReconciler(caches, cast(Writer, turns), cast(Recorder, Silent()), Settings())
     await reconciler.reconcile(KEY)
     assert turns.first, "an eviction waited for its turn"
-    assert (turns.sent, list(reconciler.queue._ready)) == ([], [KEY])
+    assert (turns.sent, list(reconciler.queue)) == ([], [KEY])

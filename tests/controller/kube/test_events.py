@@ -1,5 +1,6 @@
 import asyncio
 import datetime
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,7 +11,7 @@ from controller.kube.events import GIVE_WAY_SECONDS, SAME_SECONDS, EventType, Ob
 from controller.kube.precedence import Precedence
 from controller.kube.throttle import Throttle
 from tests.eventually import PATIENCE, eventually
-from tests.faults import FaultProxy, Reset, status
+from tests.faults import FaultProxy, Reset, status, throttled
 from tests.standin import StandIn
 
 JOB = ObjectReference("batch/v1", "Job", "ns", "a", "u1")
@@ -159,8 +160,53 @@ async def test_an_object_with_too_many_events_is_limited_and_others_are_not(plac
 async def test_when_too_many_wait_the_newest_are_dropped_and_counted(place: Place) -> None:
     for number in range(8200):
         place.record(JOB._replace(uid=f"u{number}"), "Normal", "Pending", "m")
-    assert len(place.recorder) == 8192
-    assert place.recorder.dropped == {"full": 8}
+    assert len(place.recorder) == 4096
+    assert place.recorder.dropped == {"full": 4104}
+
+
+async def test_an_event_of_another_namespace_has_room_however_many_one_namespace_records(place: Place) -> None:
+    flood = [JOB._replace(uid=f"u{number}", namespace="flood") for number in range(20_000)]
+    for about in flood[:10_000]:
+        place.record(about, "Normal", "Pending", "m")
+    for number in range(1_000):
+        place.record(JOB._replace(uid=f"other{number}", namespace=f"ns{number % 20}"), "Normal", "Pending", "m")
+    for about in flood[10_000:]:
+        place.record(about, "Normal", "Pending", "m")
+    assert place.recorder.dropped.keys() == {"full"}
+    waiting = Counter(said.about.namespace for said in place.recorder._waiting)
+    assert waiting == {"flood": 4096} | {f"ns{number}": 50 for number in range(20)}
+
+
+async def test_ten_thousand_events_of_one_namespace_delay_one_of_another_by_one(place: Place) -> None:
+    for number in range(100):
+        place.record(JOB._replace(uid=f"u{number}", name=f"flood{number}"), "Normal", "Pending", "m")
+    place.record(JOB._replace(uid="other", name="other", namespace="other"), "Normal", "Pending", "m")
+    await place.flush()
+    names = [event["involvedObject"]["name"] for event in place.events]
+    assert names[:3] == ["flood0", "other", "flood1"]
+    assert len(names) == 101
+
+
+@pytest.mark.parametrize(("answered", "waited"), [(7, 7.0), (100_000, 30.0)])
+async def test_an_event_that_the_api_server_has_no_time_for_holds_no_turn_of_other_writes(
+    place: Place, answered: int, waited: float
+) -> None:
+    """The wait is as long as the API server asks for, within a limit."""
+    place.client._throttle_retries = 4
+    place.proxy.inject(throttled(answered))
+    in_flight: list[int] = []
+
+    async def sleep(seconds: float) -> None:
+        place.slept.append(seconds)
+        in_flight.append(place.recorder._budget._in_flight)
+
+    place.recorder._sleep = sleep
+    place.record(JOB, "Normal", "Pending", "m")
+    running = asyncio.create_task(place.recorder.run())
+    await eventually(lambda: len(place.events) == 1)
+    place.recorder.close()
+    await running
+    assert (place.slept, in_flight) == ([waited], [0])
 
 
 async def test_a_server_that_is_away_gets_the_events_later(place: Place) -> None:

@@ -28,18 +28,20 @@ class Writers:
     precedence: Precedence
     begun: int = 0
     begun_first: int = 0
+    begun_of: list[str] = field(default_factory=list)
     answers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    async def come(self, count: int, *, first: bool = False) -> None:
+    async def come(self, count: int, *, first: bool = False, namespace: str = "ns") -> None:
         """So many more writes are wanted; returns when each that may has begun."""
-        self.tasks += [asyncio.create_task(self._write(first)) for _ in range(count)]
+        self.tasks += [asyncio.create_task(self._write(first, namespace)) for _ in range(count)]
         for _ in range(count + 2):
             await asyncio.sleep(0)
 
-    async def _write(self, first: bool) -> None:
-        async with self.precedence.turn(first=first):
+    async def _write(self, first: bool, namespace: str) -> None:
+        async with self.precedence.turn(namespace, first=first):
             self.begun += 1
+            self.begun_of.append(namespace)
             self.begun_first += first
             await self.answers.acquire()
 
@@ -151,6 +153,60 @@ async def test_a_write_begins_in_the_end_even_if_no_earlier_one_is_answered(
         return writers.begun == AT_ONCE + 30
 
     await eventually(all_begun)
+
+
+async def test_where_no_write_is_answered_in_time_the_next_to_begin_is_the_one_whose_turn_it_is(
+    precedence: Precedence, writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server that is slow under one tenant's load delays another tenant by the writes in flight, not by the
+    whole patience of its own.
+    """
+    monkeypatch.setattr("controller.kube.precedence.LONGEST_SECONDS", 0.05)
+    precedence.called()
+    await writers.come(AT_ONCE)
+    await writers.come(5, namespace="many")
+    waits = precedence._waiting
+    await writers.come(1, namespace="few")
+    await writers.come(1, namespace="few", first=True)
+
+    def begun() -> bool:
+        precedence.called()
+        return len(writers.begun_of) == AT_ONCE + 7
+
+    await eventually(begun)
+    assert writers.begun_of[AT_ONCE] == "few", "the one that goes first"
+    assert sorted(writers.begun_of[AT_ONCE + 1 : AT_ONCE + 3]) == ["few", "many"]
+    assert not len(waits)
+
+
+async def test_writes_that_go_first_do_not_hold_up_the_others_for_ever(
+    precedence: Precedence, writers: Writers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.kube.precedence.LONGEST_SECONDS", 0.02)
+    precedence.called()
+    await writers.come(AT_ONCE)
+    await writers.come(1, namespace="other")
+
+    async def more() -> None:
+        while "other" not in writers.begun_of:
+            precedence.called()
+            await writers.come(2, first=True)
+            await asyncio.sleep(0.001)
+
+    async with asyncio.timeout(PATIENCE):
+        await more()
+
+
+@pytest.mark.parametrize("first", [False, True])
+async def test_many_writes_for_one_namespace_delay_one_for_another_by_one(
+    precedence: Precedence, writers: Writers, first: bool
+) -> None:
+    precedence.called()
+    await writers.come(AT_ONCE)
+    await writers.come(20, first=first, namespace="many")
+    await writers.come(1, first=first, namespace="few")
+    await writers.answer(2)
+    assert writers.begun_of[AT_ONCE:] == ["many", "few"]
 
 
 async def test_a_while_after_the_last_call_writes_are_free_again(

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from api.objects import Key
 from controller.kube.workqueue import MOST_IN_A_ROW, WorkQueue
 from tests.eventually import PATIENCE, eventually
 
@@ -64,6 +65,65 @@ async def test_a_queue_that_takes_the_newest_first_takes_the_oldest_in_one_of_fo
     for key in "abcdefgh":
         queue.add(key)
     assert await drain(queue) == list("hgfaedcb")
+
+
+def keys(namespace: str, count: int) -> list[Key]:
+    return [Key(namespace, str(number)) for number in range(count)]
+
+
+@pytest.mark.parametrize("first", [False, True])
+async def test_ten_thousand_keys_of_one_namespace_delay_those_of_another_by_one_each(first: bool) -> None:
+    queue: WorkQueue[Key] = WorkQueue("test")
+    for key in keys("many", 10_000):
+        queue.add(key, first=first)
+    for key in keys("few", 3):
+        queue.add(key, first=first)
+    looked: list[Key] = []
+
+    async def look(key: Key) -> None:
+        looked.append(key)
+
+    queue.close()
+    await queue.run(1, look)
+    assert looked[:7] == [Key(namespace, number) for number in "012" for namespace in ("many", "few")] + [
+        Key("many", "3")
+    ]
+    assert sorted(looked) == sorted([*keys("many", 10_000), *keys("few", 3)])
+    assert [key for key in looked if key.namespace == "many"] == keys("many", 10_000), "in order"
+
+
+async def test_a_namespace_whose_keys_are_added_again_and_again_takes_no_more_than_its_turns() -> None:
+    queue: WorkQueue[Key] = WorkQueue("test")
+    looked: list[Key] = []
+
+    async def look(key: Key) -> None:
+        looked.append(key)
+        if key.namespace == "many":
+            queue.add(key)
+        if Key("few", "9") in looked:
+            queue.close()
+            queue.drop()
+
+    for key in [*keys("many", 100), *keys("few", 10)]:
+        queue.add(key)
+    await queue.run(2, look)
+    assert len(looked) <= 2 * 10 + 1
+
+
+async def test_quota_in_use_comes_first_whatever_namespace_it_is_in() -> None:
+    queue: WorkQueue[Key] = WorkQueue("test")
+    for namespace in ("a", "b"):
+        queue.add(Key(namespace, "new"))
+    for number in range(2):
+        queue.add(Key("a", f"uses{number}"), first=True)
+    looked: list[Key] = []
+
+    async def look(key: Key) -> None:
+        looked.append(key)
+
+    queue.close()
+    await queue.run(1, look)
+    assert [str(key) for key in looked] == ["a/uses0", "a/uses1", "a/new", "b/new"]
 
 
 async def test_a_key_that_is_to_go_first_does_so_also_if_a_worker_has_it_now(queue: WorkQueue[str]) -> None:
@@ -315,7 +375,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.queue: WorkQueue[int] = WorkQueue("model", clock=self.clock)
+        self.queue: WorkQueue[int] = WorkQueue("model", clock=self.clock, tenant=lambda key: key % 2)
         self.hands: set[int] = set()
         self.owed: set[int] = set()
 
@@ -355,7 +415,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def nothing_is_lost_or_doubled(self) -> None:
         self.queue._check()
-        assert self.owed == self.queue._first.keys() | self.queue._ready.keys() | self.queue._again.keys()
+        assert self.owed == set(self.queue) | self.queue._again.keys()
         assert self.queue._in_hand.keys() == self.hands
 
 
