@@ -17,6 +17,7 @@ from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Selector
 from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
 from core.multikueue.group import Policy
+from core.multikueue.kubeconfig import NOTHING, Allowed
 from core.multikueue.profile import Provider
 from core.wire import decode, pod_requests
 from core.workload.actions import LifePolicy, PodsReadyPolicy
@@ -39,12 +40,14 @@ class LeaderElection:
 @dataclass(frozen=True, slots=True)
 class MultiKueueSettings:
     """The section ``multiKueue``. ``gc_interval`` is in seconds, 0 collects nothing; ``any_path`` is whether kubeconfig
-    files may be anywhere. ``externals`` are kinds of other vendors, as Kind.version.group.
+    files may be anywhere; ``allowed`` is what a kubeconfig may ask for. ``externals`` are kinds of other vendors, as
+    Kind.version.group.
     """
 
     policy: Policy = field(default_factory=Policy)
     gc_interval: float = 60.0
     any_path: bool = False
+    allowed: Allowed = NOTHING
     enabled: bool = True
     profiles: tuple[Provider, ...] | None = None
     automates_quota: bool = False
@@ -146,6 +149,7 @@ def _multikueue(configuration: Configuration) -> MultiKueueSettings:
         ),
         gc_interval=section.gc_interval.total_seconds(),
         any_path=not enabled("MultiKueueKubeConfigPathValidation", gates),
+        allowed=Allowed(http=section.kube_configs.allow_http, proxy=section.kube_configs.allow_proxy_url),
         enabled=enabled("MultiKueue", gates),
         automates_quota=enabled("MultiKueueManagerQuotaAutomation", gates),
         externals=tuple(each.name for each in section.external_frameworks)

@@ -50,6 +50,13 @@ class ClusterProfile(Section):
     credentials_providers: list[AccessProvider] = Field(default_factory=list)
 
 
+class KubeConfigs(Section):
+    """What the kubeconfigs of worker clusters may ask for, in addition to Kueue's rules. Kueue has no such section."""
+
+    allow_http: bool = False
+    allow_proxy_url: bool = False
+
+
 class IncrementalDispatcherConfig(Section):
     """Offering workloads to more and more clusters."""
 
@@ -65,4 +72,5 @@ class MultiKueue(Section):
     dispatcher_name: str = DISPATCHER_ALL_AT_ONCE
     external_frameworks: list[ExternalFramework] = Field(default_factory=list)
     cluster_profile: ClusterProfile | None = None
+    kube_configs: KubeConfigs = Field(default_factory=KubeConfigs)
     incremental_dispatcher_config: IncrementalDispatcherConfig | None = None

@@ -29,12 +29,14 @@ from controller.kube.errors import ApiError, Forbidden, NotFound, leaves
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from controller.kube.workqueue import WorkQueue
+from controller.multikueue.files import FileError, Files
 from controller.multikueue.remote import Remote
 from controller.writes import Writer
 from core.jobs.mirrored import Mirrored
 from core.multikueue import kubeconfig, profile
 from core.multikueue.conditions import CONNECTED
 from core.multikueue.group import Worker
+from core.multikueue.kubeconfig import NOTHING, Allowed
 from core.multikueue.profile import Provider
 from core.wire import active
 from core.wire.active import Active
@@ -44,6 +46,8 @@ log = structlog.get_logger(__name__)
 SECRET_KEY: Final = "kubeconfig"
 FILES_SECONDS: Final = 5.0
 """How often kubeconfig files are read again."""
+LARGEST_KUBECONFIG: Final = 256 * 1024
+"""In characters: some kilobytes are usual, and its YAML is parsed in one step."""
 FAILED_SECONDS: Final = 30.0
 """When a cluster is connected again whose connection failed by a defect of ours."""
 
@@ -91,6 +95,7 @@ class Clusters:
         heard: Callable[[Remote, Key], None],
         turned: Callable[[str], None],
         any_path: bool = False,
+        allowed: Allowed = NOTHING,
         profiles: Sequence[Provider] | None = None,
         requoted: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -112,6 +117,8 @@ class Clusters:
         self._heard = heard
         self._turned = turned
         self._any_path = any_path
+        self._allowed = allowed
+        self._files = Files()
         self._providers = profiles
         self._requoted = requoted
         self._profiles: Reflector[Raw] | None = None
@@ -190,9 +197,10 @@ class Clusters:
         cluster = self._known[name]
         text, wait = None, cluster.not_before - self.clock()
         try:
-            text = self._kubeconfig(raw)
+            text = await self._kubeconfig(raw)
             if text != cluster.text and wait <= 0:
-                made = connection(name, text, commands=bool(kubeconfig.source(raw).get("clusterProfileRef")))
+                commands = bool(kubeconfig.source(raw).get("clusterProfileRef"))
+                made = connection(name, text, self._allowed._replace(commands=commands))
                 await self._disconnect(cluster)
                 self._connect(name, cluster, text, made)
         except UnknownError:
@@ -283,7 +291,7 @@ class Clusters:
                 key = Key("", raw["metadata"]["name"])
                 await self.writer.patch(resources.MULTIKUEUE_CLUSTERS, key, patch, subresource="status")
 
-    def _kubeconfig(self, raw: Raw) -> str:
+    async def _kubeconfig(self, raw: Raw) -> str:
         place = kubeconfig.source(raw)
         if place.get("clusterProfileRef"):
             return self._of_profile(place["clusterProfileRef"]["name"])
@@ -292,7 +300,7 @@ class Clusters:
             raise UnusableError("BadKubeConfig", "kubeconfig reference is nil")
         if found.get("locationType", "Secret") == "Secret":
             return self._of_secret(found["location"])
-        return self._of_file(found["location"])
+        return await self._of_file(found["location"])
 
     def _of_secret(self, name: str) -> str:
         if name not in self._secrets:
@@ -356,12 +364,11 @@ class Clusters:
         elif error is None:
             self._profiles_denied = ""
 
-    def _of_file(self, path: str) -> str:
+    async def _of_file(self, path: str) -> str:
         try:
-            wrong = "" if self._any_path else kubeconfig.outside(path, str(Path(path).resolve()))
-            if wrong:
-                raise UnusableError("BadKubeConfig", wrong)
-            return Path(path).read_text()
+            return await self._files.read(path, LARGEST_KUBECONFIG, any_path=self._any_path)
+        except FileError as error:
+            raise UnusableError("BadKubeConfig", str(error)) from None
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise UnusableError("BadKubeConfig", f"open {path}: {why}") from None
@@ -406,12 +413,14 @@ class Clusters:
                     self.queue.add(raw["metadata"]["name"])
 
 
-def connection(name: str, text: str, *, commands: bool = False) -> config.Connection:
+def connection(name: str, text: str, allowed: Allowed = NOTHING) -> config.Connection:
     """Returns the connection that the kubeconfig of a worker describes. Raises ``UnusableError``."""
-    path, reason = Path(f"kubeconfig of {name}"), "BadRestConfig" if commands else "InsecureKubeConfig"
+    path, reason = Path(f"kubeconfig of {name}"), "BadRestConfig" if allowed.commands else "InsecureKubeConfig"
+    if len(text) > LARGEST_KUBECONFIG:
+        raise UnusableError(reason, f"more than {LARGEST_KUBECONFIG} characters are no kubeconfig")
     try:
         document = config.parsed(path, text)
-        wrong = kubeconfig.insecure(document, commands=commands)
+        wrong = kubeconfig.insecure(document, allowed)
         if wrong:
             raise UnusableError(reason, wrong)
         return config.from_documents([(path, document)])

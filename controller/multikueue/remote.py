@@ -159,6 +159,11 @@ class Remote:
         self.refused_jobs.pop(key, None)
         self._malformed_since.pop(key, None)
 
+    def has(self, key: Key) -> bool:
+        """Whether the worker has, or had when it was lost, a copy of a Workload or an object of its job."""
+        stored = (self.stores[resource].by_index("workloads", key) for resource in self._kinds)
+        return key in self.stores[resources.WORKLOADS] or any(stored)
+
     def jobs(self, key: Key, of: Key | None = None) -> tuple[Raw, ...]:
         """The objects in the worker that were made for the job of a Workload, by name. That of which it is one of
         several has the name ``of``, or else that in its copy.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -99,6 +100,7 @@ class MultiKueue:
             heard=self._heard,
             turned=self.turned.add,
             any_path=self.settings.any_path,
+            allowed=self.settings.allowed,
             profiles=self.settings.profiles,
             requoted=self._requoted if self.settings.automates_quota else None,
             clock=clock,
@@ -111,8 +113,10 @@ class MultiKueue:
             lost_timeout=self.settings.policy.worker_lost_timeout,
             clock=clock,
         )
-        self._orphans: set[tuple[str, Key]] = set()
-        """Copies in workers whose Workload here was deleted."""
+        self._orphans: defaultdict[str, set[Key]] = defaultdict(set)
+        """Copies whose Workload here was deleted, by worker. Of a worker that is lost only those that it is known to
+        have: ``_collect`` finds others when it is back.
+        """
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._rounds: dict[Key, float] = {}
         self._siblings: dict[str, Siblings] = {}
@@ -197,7 +201,8 @@ class MultiKueue:
         if new is None:
             for remote in self.clusters.remotes():
                 remote.forget(key)
-            self._orphans.update((remote.name, key) for remote in self.clusters.remotes())
+                if remote.connected or remote.has(key):
+                    self._orphans[remote.name].add(key)
         self.changed(key)
 
     def _job_changed(self, kind: Mirrored) -> Callable[[Raw | None, Raw | None], None]:
@@ -240,7 +245,7 @@ class MultiKueue:
                     if not place % AT_ONCE:
                         await asyncio.sleep(0)
                     if key not in self.caches.workloads:
-                        self._orphans.add((remote.name, key))
+                        self._orphans[remote.name].add(key)
                         remote.queue.add(key)
 
     async def reconcile_turned(self, cluster: str) -> None:
@@ -248,12 +253,14 @@ class MultiKueue:
         if self.settings.automates_quota:
             self.quotas.all_changed()
         if ("", cluster) not in self.clusters.store:
-            self._orphans = {each for each in self._orphans if each[0] != cluster}
+            self._orphans.pop(cluster, None)
         remote = self.clusters.remote(cluster)
         back = remote.queue if remote is not None and remote.connected else None
-        for name, key in self._orphans if back is not None else ():
-            if name == cluster and back is not None:
+        if back is not None:
+            for place, key in enumerate(tuple(self._orphans.get(cluster, ())), start=1):
                 back.add(key)
+                if not place % AT_ONCE:
+                    await asyncio.sleep(0)
 
         def tell(key: Key) -> None:
             self.queue.add(key)
@@ -332,7 +339,7 @@ class MultiKueue:
     async def reconcile_there(self, remote: Remote, key: Key) -> float | None:
         """Makes the next write about a Workload in one worker."""
         group = self.group(key)
-        if group.raw is None and (remote.name, key) not in self._orphans:
+        if group.raw is None and key not in self._orphans.get(remote.name, ()):
             return None
         worker = self._with_former(key, group, remote)
         if group.raw is None and any(self._taken_over(job, remote.name) for job in worker.jobs):
@@ -340,7 +347,7 @@ class MultiKueue:
         action = there.decide(group, worker)
         if action is None:
             if group.raw is None and worker.connected and worker.workload is None and not worker.jobs:
-                self._orphans.discard((remote.name, key))
+                self._orphans[remote.name].discard(key)
             return None
         if isinstance(action, there.Later):
             return action.seconds

@@ -1,5 +1,5 @@
 """Which kubeconfigs of worker clusters are used: Kueue's rules. Whoever may write the Secret must not be able to run
-programs or read files with the rights of the controller.
+programs or read files with the rights of the controller. Two rules are stricter: see ``Allowed``.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from core.model import Raw
@@ -16,14 +16,27 @@ ALLOWED: Final = PurePosixPath("/etc/multikueue/kubeconfigs")
 _HOST: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
+class Allowed(NamedTuple):
+    """What a kubeconfig may ask for: by default none of it. ``commands`` are those of the Configuration; ``http`` sends
+    the token in clear; with ``proxy`` whoever writes the kubeconfig chooses where the manager connects to.
+    """
+
+    commands: bool = False
+    http: bool = False
+    proxy: bool = False
+
+
+NOTHING: Final = Allowed()
+
+
 def source(cluster: Raw) -> Raw:
     """Where a MultiKueueCluster says that its kubeconfig is."""
     found: Raw = (cluster.get("spec") or {}).get("clusterSource") or {}
     return found
 
 
-def insecure(document: Raw, *, commands: bool = False) -> str:
-    """Returns why a kubeconfig is not used, '' if it may be; ``commands`` are those of the Configuration."""
+def insecure(document: Raw, allowed: Allowed = NOTHING) -> str:
+    """Returns why a kubeconfig is not used, '' if it may be."""
     if wrong := _misshapen(document):
         return wrong
     for entry in document.get("users") or ():
@@ -37,7 +50,7 @@ def insecure(document: Raw, *, commands: bool = False) -> str:
             ("client-certificate", "client-certificate file paths are not allowed, use client-certificate-data"),
             ("client-key", "client-key file paths are not allowed, use client-key-data"),
         ):
-            if user.get(field) and not (commands and field == "exec"):
+            if user.get(field) and not (allowed.commands and field == "exec"):
                 return text
     for entry in document.get("clusters") or ():
         name, cluster = entry.get("name"), entry.get("cluster") or {}
@@ -50,6 +63,12 @@ def insecure(document: Raw, *, commands: bool = False) -> str:
             return f"server URL is required for cluster {name}"
         if not _is_host(str(cluster["server"])):
             return "untrusted server endpoint"
+        if not allowed.http and not str(cluster["server"]).lower().startswith("https://"):
+            why = "which sends the credentials in clear: use https, or set multiKueue.kubeConfigs.allowHttp"
+            return f"server {cluster['server']} of cluster {name} is not https, {why}"
+        if not allowed.proxy and cluster.get("proxy-url"):
+            why = "is not allowed unless multiKueue.kubeConfigs.allowProxyUrl is set"
+            return f"proxy-url {cluster['proxy-url']} of cluster {name} {why}"
     return ""
 
 

@@ -356,7 +356,7 @@ async def test_a_manager_that_ends_at_any_write_goes_on(clusters: Fleet) -> None
 def test_a_worker_that_never_answers_delays_no_other(clusters: Fleet) -> None:
     here = clusters.manager
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        address = f"https://127.0.0.1:{silent.getsockname()[1]}"
         kubeconfig = {
             "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import inspect
 import json
+import os
+import threading
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -26,6 +28,7 @@ from controller.kube.config import Connection
 from controller.kube.errors import AlreadyExists, ApiError, Fenced, Forbidden, Unreachable, from_status
 from controller.kube.store import Store, verbatim
 from controller.metrics import QueueingMetrics
+from controller.multikueue import files
 from controller.multikueue.clusters import FAILED_SECONDS, Cluster
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.multikueue.workloads import AT_ONCE, TAKE_OVER_SECONDS, MultiKueue
@@ -37,6 +40,7 @@ from core.jobs.kinds import BATCH_JOB
 from core.multikueue import here as rules_here
 from core.multikueue import there as rules_there
 from core.multikueue.here import REFUSED_SECONDS
+from core.multikueue.kubeconfig import Allowed
 from core.multikueue.profile import Provider
 from core.state.state import State
 from core.wire.merge import merged
@@ -406,7 +410,7 @@ async def test_a_job_whose_slice_is_deleted_here_waits_for_the_larger_one_to_tak
     remote = world.worker("w1", copied=copy(owned=True, Admitted="True"), runs=True)
     worker = Answers(remote, lambda body: body)
     remote.writer = cast(Any, worker)
-    world.multikueue._orphans.add(("w1", KEY))
+    world.multikueue._orphans["w1"].add(KEY)
     world.observe(BATCH_JOB.resource, job(status={"active": 1}))
 
     def larger(**found: str) -> None:
@@ -492,6 +496,95 @@ async def test_a_missing_kubeconfig_file_is_reported_in_the_words_of_kueue(tmp_p
     assert condition["message"] == f"load client config failed: open {path}: no such file or directory"
 
 
+@pytest.mark.parametrize(
+    ("made", "wanted"),
+    [
+        (os.mkfifo, "not a regular file"),
+        (Path.mkdir, "not a regular file"),
+        (lambda path: path.write_bytes(b"\xff"), "invalid start byte"),
+        (lambda path: path.write_text("x" * 300_000), "more than 262144 bytes are no kubeconfig"),
+    ],
+    ids=["a pipe", "a directory", "no text", "too long"],
+)
+async def test_a_file_that_is_no_kubeconfig_is_reported_and_not_waited_for(
+    tmp_path: Path, made: Callable[[Path], object], wanted: str
+) -> None:
+    world, path = World("w1"), tmp_path / "odd"
+    made(path)
+    world.multikueue.clusters._any_path = True
+    world.cluster("w1", of_file(path))
+    await world.multikueue.clusters.reconcile("w1")
+    (condition,) = world.api.patches[0][1]["status"]["conditions"]
+    assert wanted in condition["message"]
+
+
+async def test_a_file_system_that_does_not_answer_stops_neither_the_loop_nor_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, path, other, read = threading.Event(), tmp_path / "w1", tmp_path / "w2", files._read
+    for each in (path, other):
+        each.write_text("users: [x]")
+
+    def hangs(place: str, most: int, any_path: bool) -> str:
+        return read(place, most, any_path) if place == str(other) or answers.wait(PATIENCE) else ""
+
+    monkeypatch.setattr(files, "_read", hangs)
+    monkeypatch.setattr(files, "READ_SECONDS", 0.1)
+    world = World("w1", "w2")
+    world.multikueue.clusters._any_path = True
+    for name, place in (("w1", path), ("w2", other)):
+        world.cluster(name, of_file(place))
+    for _ in range(2 * files.THREADS):  # a file that is read has no second thread
+        await world.multikueue.clusters.reconcile("w1")
+    await world.multikueue.clusters.reconcile("w2")
+    assert "no answer of its file system within 0.1 s" in str(world.api.patches[0])
+    assert "users[0] must be a mapping" in str(world.api.patches[-1])
+    answers.set()
+    monkeypatch.setattr(files, "READ_SECONDS", PATIENCE)
+    await world.multikueue.clusters.reconcile("w1")
+    assert "users[0] must be a mapping" in str(world.api.patches[-1])
+
+
+@pytest.mark.parametrize(
+    ("cluster", "allowed", "wanted"),
+    [
+        ({"server": "http://127.0.0.1:1"}, Allowed(http=True), "is not https"),
+        ({"server": "https://127.0.0.1:1", "proxy-url": "http://127.0.0.1:2"}, Allowed(proxy=True), "is not allowed"),
+    ],
+    ids=["http", "a proxy"],
+)
+async def test_a_worker_without_tls_or_behind_a_proxy_is_connected_only_by_option(
+    tmp_path: Path, cluster: Raw, allowed: Allowed, wanted: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(json.dumps({**KUBECONFIG, "clusters": [{"name": "w", "cluster": cluster}]}))
+    world = World("w1")
+    clusters = world.multikueue.clusters
+    clusters._any_path = True
+    world.cluster("w1", of_file(path))
+    await clusters.reconcile("w1")
+    (condition,) = world.api.patches[-1][1]["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "InsecureKubeConfig")
+    assert wanted in condition["message"] and clusters.remote("w1") is None
+    clusters._allowed, clusters._known["w1"].text = allowed, None
+    async with asyncio.TaskGroup() as group:
+        clusters._group = group
+        await clusters.reconcile("w1")
+        remote = clusters.remote("w1")
+        assert remote is not None and remote.client.connection.proxy == cluster.get("proxy-url")
+        await clusters._drop("w1")
+
+
+def test_of_a_lost_worker_only_what_it_has_is_remembered() -> None:
+    world = World("w1", "w2")
+    lost = world.worker("w1", connected=False, copied=copy(Admitted="True"))
+    world.worker("w2", connected=False)
+    world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
+    world.observe(resources.WORKLOADS, workload(), event="DELETED")
+    assert {name: keys for name, keys in world.multikueue._orphans.items() if keys} == {"w1": {KEY}}
+    assert lost.has(KEY) and not lost.has(Key("other", "one"))
+
+
 async def test_a_secret_that_may_not_be_listed_is_reported_and_forgotten_with_the_last_cluster() -> None:
     world = World("w1")
     clusters = world.multikueue.clusters
@@ -527,7 +620,7 @@ async def test_a_cluster_of_the_inventory_is_reached_by_the_command_of_its_provi
     clusters._profiles, clusters._providers = cast(Any, Mock(store=profiles, synced=synced)), ()
     assert await reported() == ("BadClusterProfile", 'ClusterProfile.multicluster.x-k8s.io "spoke" not found')
     metadata = {"name": "spoke", "namespace": clusters.namespace, "uid": "u", "resourceVersion": "1"}
-    status = {"accessProviders": [{"name": "cloud", "cluster": {"server": "http://spoke"}}]}
+    status = {"accessProviders": [{"name": "cloud", "cluster": {"server": "https://spoke"}}]}
     profiles.observe("ADDED", {"metadata": metadata, "status": status})
     assert await reported() == ("BadClusterProfile", "no access provider configured")
     clusters._providers = (Provider("cloud", {"command": "login"}),)
@@ -535,7 +628,7 @@ async def test_a_cluster_of_the_inventory_is_reached_by_the_command_of_its_provi
         clusters._group = group
         await clusters.reconcile("w1")
         remote = clusters.remote("w1")
-        assert remote is not None and remote.client.connection.server == "http://spoke"
+        assert remote is not None and remote.client.connection.server == "https://spoke"
         assert isinstance(remote.client.connection.credentials, config.PluginCredentials)
         await clusters._drop("w1")
 

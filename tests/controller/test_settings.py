@@ -8,6 +8,7 @@ from controller.settings import Settings, from_configuration
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.workload import Copied, manifest
 from core.model.policy import Strategy
+from core.multikueue.kubeconfig import Allowed
 from tests.core.jobs.samples import job
 
 FULL = """
@@ -43,6 +44,12 @@ def test_every_section_that_queueing_depends_on_is_taken_over() -> None:
     assert found.manage_jobs_without_queue_name
     assert found.leader_election is not None
     assert (found.leader_election.lease_duration, found.leader_election.namespace) == (30, "kueue-system")
+
+
+def test_a_kubeconfig_of_a_worker_may_ask_for_what_the_section_allows() -> None:
+    found = read("multiKueue: {kubeConfigs: {allowHttp: true, allowProxyUrl: true}}").multikueue
+    assert found.allowed == Allowed(http=True, proxy=True)
+    assert read("").multikueue.allowed == Allowed()
 
 
 def test_the_defaults_are_kueues_without_leader_election() -> None:

@@ -81,6 +81,16 @@ def config(user: Any = None, **cluster: Any) -> Raw:
         (config(server=""), "server URL is required for cluster w"),
         (config(server="https://bad_host"), "untrusted server endpoint"),
         (
+            config(server="http://worker"),
+            "server http://worker of cluster w is not https, which sends the credentials in clear: use https, or set"
+            " multiKueue.kubeConfigs.allowHttp",
+        ),
+        (
+            config(**{"proxy-url": "socks5://10.0.0.9"}),
+            "proxy-url socks5://10.0.0.9 of cluster w is not allowed unless multiKueue.kubeConfigs.allowProxyUrl is"
+            " set",
+        ),
+        (
             config(**{"certificate-authority": "/ca.crt"}),
             "certificate-authority file paths are not allowed, use certificate-authority-data for cluster w",
         ),

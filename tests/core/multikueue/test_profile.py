@@ -34,7 +34,7 @@ def test_the_first_provider_of_the_configuration_that_the_profile_names_is_used(
     (found,), (user,) = document["clusters"], document["users"]
     assert found["cluster"] == {"server": "https://cloud", "certificate-authority-data": "Q0E="}
     assert user["user"]["exec"] == COMMAND | {"interactiveMode": "Never"}
-    assert kubeconfig.insecure(document, commands=True) == ""
+    assert kubeconfig.insecure(document, kubeconfig.Allowed(commands=True)) == ""
     assert kubeconfig.insecure(document) == "exec plugins are not allowed"
 
 
