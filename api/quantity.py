@@ -18,6 +18,10 @@ _LONGEST: Final = 256  # digits of a number, and the largest exponent: bounds th
 _CACHED: Final = 16384  # different values; malicious ones have the maximum length, and use some MB
 _FORM: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
+PATTERN: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+"""Of a quantity in the schemas of Kubernetes."""
 CPU: Final = "cpu"
 _MILLI: Final = 3
 

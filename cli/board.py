@@ -14,7 +14,7 @@ from rich.text import Text
 
 from api import names, quantity
 from api.objects import Raw
-from controller.events import WAITS
+from core.model.messages import WAITS
 
 STYLES = {"waiting": "yellow", "running": "green", "finished": "dim", "failed": "red"}
 BAR = 24  # cells of a usage bar

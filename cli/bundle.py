@@ -19,11 +19,12 @@ from api.objects import Raw, Resource
 from app.cluster import CRDS
 from cli import installation
 from cli.doctor import text
+from cli.target import UNREADABLE, As, AsGroup, Context, Kubeconfig, Target, UnreadableError, fail, target
 from controller import resources
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
-from controller.kube.events import EVENTS
-from core.diagnosis.findings import findings
+from controller.resources import EVENTS
+from core.diagnosis.findings import findings, unchecked
 from core.diagnosis.redaction import redacted
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
@@ -34,14 +35,16 @@ LOG_LINES = 20_000
 
 def command(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("seiretsu-bundle.tar.gz"),
-    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    as_user: As = "",
+    as_group: AsGroup = None,
 ) -> None:
     """Write an archive for a bug report: queues, Workloads, logs and the result of doctor, without secrets."""
     try:
-        files, taken = asyncio.run(_connected(kubeconfig))
-    except installation.UnreadableError as error:
-        typer.echo(f"seiretsu bundle: {error}", err=True)
-        raise typer.Exit(1) from None
+        files, taken = asyncio.run(_connected(target(kubeconfig, context, as_user, as_group)))
+    except UnreadableError as error:
+        fail("bundle", str(error), code=UNREADABLE)
     path.write_bytes(archive(files, taken))
     typer.echo(f"{path}: {len(files)} files. Values of environment variables and arguments are removed; names are not.")
 
@@ -70,8 +73,8 @@ def _short(raw: Raw) -> Raw:
     return {**raw, "spec": {**raw["spec"], "versions": versions}}
 
 
-async def _connected(kubeconfig: Path | None) -> tuple[dict[str, str], datetime]:
-    async with Client(installation.connection(kubeconfig)) as client:
+async def _connected(where: Target) -> tuple[dict[str, str], datetime]:
+    async with Client(where.connection()) as client:
         return await collect(client)
 
 
@@ -79,7 +82,7 @@ async def collect(client: Client) -> tuple[dict[str, str], datetime]:
     """Returns the files of the archive by name, and when the cluster was read."""
     facts = await installation.read(client)
     files = {
-        "doctor.txt": text(findings(facts)),
+        "doctor.txt": text(findings(facts), unchecked(facts)),
         "version.json": json.dumps(
             {
                 "seiretsu": importlib.metadata.version("seiretsu"),

@@ -3,56 +3,60 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from cli import installation
+from cli import installation, target
+from cli.target import As, AsGroup, Context, Kubeconfig
 from controller.kube.client import Client
 from core.diagnosis.facts import Facts
 from core.diagnosis.finding import Finding
-from core.diagnosis.findings import RULES, findings
-
-HEALTHY, WRONG, UNREADABLE = 0, 1, 3
-"""Exit codes; 2 is a wrong option."""
+from core.diagnosis.findings import RULES, findings, unchecked
 
 
 def command(
-    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    as_user: As = "",
+    as_group: AsGroup = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings, too.")] = False,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
-    """Report what is wrong with Seiretsu in a cluster, and how to fix it. Exit code 1 if there is an error."""
-    try:
-        found = findings(asyncio.run(_read(kubeconfig)))
-    except installation.UnreadableError as error:
-        typer.echo(f"seiretsu doctor: {error}", err=True)
-        raise typer.Exit(UNREADABLE) from None
-    typer.echo(plain(found) if output == "json" else text(found), nl=False)
+    """Report what is wrong with Seiretsu in a cluster, and how to fix it. Exit code 1 if there is an error; else 3 if
+    some checks could not be made.
+    """
+    with target.failing("doctor", output):
+        facts = asyncio.run(_read(target.target(kubeconfig, context, as_user, as_group)))
+    found = findings(facts)
+    if output == "json":
+        told = {"findings": [{"rule": rule, **asdict(finding)} for rule, finding in found]}
+        typer.echo(
+            target.written(target.document("Diagnosis", {**told, "notChecked": unchecked(facts)}), output), nl=False
+        )
+    else:
+        typer.echo(text(found, unchecked(facts)), nl=False)
     if any(strict or finding.severity == "error" for _, finding in found):
-        raise typer.Exit(WRONG)
+        raise typer.Exit(target.FAILED)
+    if unchecked(facts):
+        raise typer.Exit(target.UNREADABLE)
 
 
-async def _read(kubeconfig: Path | None) -> Facts:
-    async with Client(installation.connection(kubeconfig)) as client:
+async def _read(where: target.Target) -> Facts:
+    async with Client(where.connection()) as client:
         return await installation.read(client)
 
 
-def plain(found: Sequence[tuple[str, Finding]]) -> str:
-    """Returns the findings as JSON."""
-    return json.dumps([{"rule": rule, **asdict(finding)} for rule, finding in found], indent=2) + "\n"
-
-
-def text(found: Sequence[tuple[str, Finding]]) -> str:
-    """Returns the findings for a person."""
-    if not found:
-        return f"Nothing is wrong: {len(RULES)} checks passed.\n"
+def text(found: Sequence[tuple[str, Finding]], skipped: Sequence[str] = ()) -> str:
+    """Returns the findings for a person; ``skipped`` are the rules that could not be checked."""
     lines = []
     for rule, finding in found:
         lines.append(f"{finding.severity.upper():<8} {finding.subject}: {finding.message}  [{rule}]")
         lines.append(f"         fix: {finding.fix}")
+    if skipped:
+        lines.append(f"{len(RULES) - len(skipped)} of {len(RULES)} checks were made; not checked: {', '.join(skipped)}")
+    elif not found:
+        lines.append(f"Nothing is wrong: {len(RULES)} checks passed.")
     return "\n".join(lines) + "\n"

@@ -1,40 +1,43 @@
-"""``seiretsu explain``: shows why a Job waits, which workloads hold what it needs, and what would let it start."""
+"""``seiretsu explain``: shows why a Job waits, which workloads hold what it needs, and what would let it start; and why
+one that was admitted does not run.
+
+It starts in half a second of CPU, because people and scripts call it again and again: it imports neither pydantic nor
+the libraries of the server (tests/cli/test_start.py).
+"""
 
 from __future__ import annotations
 
-import json
-import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from api import quantity
 from api.names import Condition, Label
-from api.objects import key_of
-from cli import live
-from cli.manifests import Document, ScenarioError
-from cli.report import columns
-from cli.scenario import LIVE
-from cli.world import Rules, World, rules
+from api.objects import Raw, Resource, key_of
+from cli import live, target
+from cli.cluster_state import ClusterState
+from cli.explained import jobs_of, plain, text
+from cli.reader import Reader
+from cli.target import As, AsGroup, Context, Kubeconfig, Namespace, UsageError
 from controller import resources
-from controller.events import WAITS
+from controller.settings import Settings
 from core.explain.analysis import explain
 from core.explain.explanation import Explanation
-from core.explain.parts import Parts, called, needed, parts
+from core.explain.parts import Parts, needed, parts
 from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import ALL, BATCH_JOB
 from core.jobs.pod_owners import POD_OWNERS, PodOwner, replicas
-from core.model import Key, Raw
-from core.model.owner import GROUP, owner
+from core.model import Key
+from core.model.messages import WAITS
+from core.model.owner import owner
+from seiretsu import running
+from seiretsu.running import Running
 
-_NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
-"""NAMESPACE/NAME in a sentence."""
 JUDGED_BY = (
     resources.CLUSTER_QUEUES,
     resources.COHORTS,
@@ -44,50 +47,119 @@ JUDGED_BY = (
     resources.WORKLOADS,
 )
 """Kinds of which all objects are needed to compute a decision of the cycle."""
-_UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
-"""A preemptor in Kueue's sentence."""
+
+Output = Annotated[Literal["text", "json", "yaml"], typer.Option("--output", "-o", help="How to print it.")]
 
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="JOB|WORKLOAD", help="A Job, jobset/NAME, deployment/NAME, workload/NAME.")
+        str,
+        typer.Argument(
+            metavar="JOB|WORKLOAD",
+            help="A Job, jobset/NAME, deployment/NAME, workload/NAME.",
+            autocompletion=lambda ctx, incomplete: _completed(ctx.params, incomplete),
+        ),
     ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
-    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    as_user: As = "",
+    as_group: AsGroup = None,
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
-    output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
+    output: Output = "text",
 ) -> None:
-    """Report why a Job waits, its queue position, which workloads hold what it needs, and what would let it start."""
-    try:
-        chosen = rules(config)
-        found = look(name, namespace, kubeconfig)
-    except (live.LiveError, ScenarioError) as error:
-        typer.echo(f"seiretsu explain: {error}", err=True)
-        raise typer.Exit(1) from None
-    told = explanation(found, name, namespace, time.time(), chosen)
-    if isinstance(told, str):
-        typer.echo(f"seiretsu explain: {told}", err=True)
-        raise typer.Exit(1)
-    if output == "json":
-        typer.echo(json.dumps(plain(told), indent=2))
+    """Report why a Job waits, its queue position, which workloads hold what it needs, and what would let it start; and
+    why one that was admitted does not run.
+    """
+    with target.failing("explain", output):
+        chosen = settings(config)
+        here = target.target(kubeconfig, context, as_user, as_group).connection()
+        namespace = namespace or here.namespace
+        sought(name)
+        with Reader(here) as reader:
+            found = look(reader, name, namespace)
+            now = time.time()
+            told = explanation(found, name, namespace, now, chosen)
+            if isinstance(told, str):
+                target.fail("explain", told, output=output)
+            pods, unseen = _pods(reader, found, told, name, namespace, now)
+    told = replace(told, unseen=(*told.unseen, *unseen))
+    jobs = jobs_of(found.objects)
+    if output == "text":
+        typer.echo(text(told, jobs, pods), nl=False)
     else:
-        typer.echo(text(told, jobs_of(found.objects)), nl=False)
+        typer.echo(target.written(plain(told, pods, jobs), output), nl=False)
 
 
-def look(name: str, namespace: str, kubeconfig: Path | None) -> live.Seen:
-    """Returns the objects that an answer about a job depends on, as far as the user may read them. Raises LiveError."""
-    kind, wanted = _sought(name)
+def settings(config: Path | None) -> Settings:
+    """Returns the settings of a Configuration file, those of an empty one without; ScenarioError with its mistakes."""
+    if config is None:
+        return Settings()
+    from cli.world import rules  # with the models of the Configuration, which cost more than all else here
+
+    return rules(config).controller
+
+
+def look(reader: Reader, name: str, namespace: str) -> live.Seen:
+    """Returns the objects that an answer about a job depends on, as far as the user may read them. Raises
+    UnreadableError, also if there is no such namespace.
+    """
+    kind, wanted = sought(name)
     jobs = (kind or BATCH_JOB).resource
     here = needed(kind) if isinstance(kind, PodOwner) else ()
     everywhere = live.KINDS if here else (*live.KINDS, jobs)
-    return live.seen(kubeconfig, everywhere, namespace, (jobs.kind, wanted) if kind else None, here)
+    found = live.seen(reader, everywhere, namespace, (jobs.kind, wanted) if kind else None, here)
+    known = {each["metadata"]["name"] for each in found.objects if each["kind"] == resources.NAMESPACES.kind}
+    if namespace not in known and not found.hides(resources.NAMESPACES):
+        close = get_close_matches(namespace, known, n=1)
+        hint = f": did you mean {close[0]}?" if close else ""
+        raise target.FailedError(f'Error from server (NotFound): namespaces "{namespace}" not found{hint}')
+    return found
+
+
+def _pods(
+    reader: Reader, found: live.Seen, told: Explanation, name: str, namespace: str, now: float
+) -> tuple[Running | None, tuple[str, ...]]:
+    """What the pods of an admitted job do, and what of that may not be read; None if it is not admitted, or its pods
+    are in another cluster.
+    """
+    workload = workload_of(found.objects, name, namespace)
+    if workload is None or told.state != "admitted" or not running.admitted(workload):
+        return None, ()
+    kind, wanted = sought(name)
+    resource, named = (kind.resource, wanted) if kind is not None else (_job_kind(workload), _job_name(workload))
+    job = next(
+        (each for each in found.objects if (each["kind"], key_of(each)) == (resource.kind, Key(namespace, named))), None
+    )
+    read = live.evidence(reader, workload, job)
+    if read is None:
+        return None, ()
+    if read.pods is None:
+        return None, (resources.PODS.plural,)
+    return running.running(workload, job, read.pods, read.events, now), ()
+
+
+def _job_kind(workload: Raw) -> Resource:
+    by = owner(workload)
+    return next((kind.resource for kind in ALL if by is not None and kind.kind == by.kind), BATCH_JOB.resource)
+
+
+def _job_name(workload: Raw) -> str:
+    by = owner(workload)
+    return by.name if by is not None else ""
+
+
+def _completed(given: Raw, incomplete: str) -> list[str]:
+    from cli.completion import jobs
+
+    return jobs(given, incomplete)
 
 
 def explanation(
-    found: live.Seen, name: str, namespace: str, now: float, chosen: Rules | None = None
+    found: live.Seen, name: str, namespace: str, now: float, chosen: Settings | None = None
 ) -> Explanation | str:
     """Returns why a job waits, as far as the objects that the user may read say it, or why there is no answer."""
-    kind, _ = _sought(name)
+    kind, _ = sought(name)
     here = needed(kind) if isinstance(kind, PodOwner) else ()
     if here and found.hides(*here):
         hidden = ", ".join(each.plural for each in here if found.hides(each))
@@ -100,7 +172,7 @@ def explanation(
 def workload_of(objects: list[Raw], name: str, namespace: str) -> Raw | None:
     """Returns the Workload that an argument names, the newest of its job; None if there is none."""
     here = [each for each in objects if each["metadata"].get("namespace") == namespace]
-    kind, wanted = _sought(name)
+    kind, wanted = sought(name)
     if isinstance(kind, PodOwner):
         of_parts = _parts(kind, here, wanted)
         return of_parts.shown if of_parts is not None else None
@@ -108,22 +180,37 @@ def workload_of(objects: list[Raw], name: str, namespace: str) -> Raw | None:
     return max(found, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None)
 
 
-def _sought(name: str) -> tuple[JobKind | PodOwner | None, str]:
-    """The kind of object that an argument names, and the name; no kind for a Workload."""
-    prefix, _, rest = name.rpartition("/")
-    if prefix == "workload":
+def sought(name: str) -> tuple[JobKind | PodOwner | None, str]:
+    """The kind of object that an argument names, and the name; no kind for a Workload. Raises UsageError for a kind
+    that is not queued.
+    """
+    prefix, slash, rest = name.rpartition("/")
+    if not slash:
+        return BATCH_JOB, rest
+    kind = prefix.partition(".")[0].lower()
+    if kind in ("workload", "workloads", "wl"):
         return None, rest
-    for owner_kind in POD_OWNERS:
-        if prefix in (owner_kind.resource.kind.lower(), owner_kind.resource.plural):
-            return owner_kind, rest
-    return next((kind for kind in ALL if prefix in (kind.singular, kind.plural)), BATCH_JOB), rest
+    known: dict[str, JobKind | PodOwner] = {}
+    kinds: tuple[JobKind | PodOwner, ...] = (*POD_OWNERS, *ALL)
+    for each in kinds:
+        for word in (each.resource.kind.lower(), each.resource.plural, getattr(each, "singular", "")):
+            known.setdefault(word, each)
+    if kind not in known or not rest:
+        close = get_close_matches(kind, [word for word in (*known, "workload") if word], n=1)
+        hint = (
+            f": did you mean {close[0]}/{rest}?" if close else "; write KIND/NAME, for example job/NAME or jobset/NAME"
+        )
+        raise UsageError(f"there is no kind {prefix!r} that is queued{hint}")
+    return known[kind], rest
 
 
-def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Rules | None = None) -> Explanation | str:
+def answer(
+    objects: list[Raw], name: str, namespace: str, now: float, chosen: Settings | None = None
+) -> Explanation | str:
     """Returns the explanation of a Job or Workload among the objects of a cluster, or why there is none."""
     here = [o for o in objects if o["metadata"].get("namespace") == namespace]
     workloads = [o for o in here if o["kind"] == "Workload"]
-    kind, wanted = _sought(name)
+    kind, wanted = sought(name)
     of_parts = None
     if isinstance(kind, PodOwner):
         of_parts = _parts(kind, here, wanted)
@@ -132,7 +219,9 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Ru
         found = [w for w in workloads if _is(w, wanted, kind)]
     if not found:
         return _without_workload(kind, here, wanted, namespace)
-    world = World((Document(o, LIVE) for o in objects), _as_marked(chosen, workloads))
+    world = ClusterState(_as_marked(chosen or Settings(), workloads))
+    for each in sorted(objects, key=lambda raw: raw["kind"] == "Workload"):
+        world.add(each)
     for workload in world.workloads:
         world.state.set_workload(workload.key, workload)
     key = Key(namespace, max(found, key=lambda w: w["metadata"].get("creationTimestamp", ""))["metadata"]["name"])
@@ -144,16 +233,15 @@ def answer(objects: list[Raw], name: str, namespace: str, now: float, chosen: Ru
     return Explanation(key, "finished", reason=done.reason, message=done.message)
 
 
-def _as_marked(chosen: Rules | None, workloads: list[Raw]) -> Rules | None:
-    """The rules with concurrent admission if a Workload is marked as a parent: the feature gate is on in the
+def _as_marked(chosen: Settings, workloads: list[Raw]) -> Settings:
+    """The settings with concurrent admission if a Workload is marked as a parent: the feature gate is on in the
     controller.
     """
     if not any(meta.labels(raw).get(Label.CONCURRENT_ADMISSION_PARENT) == "true" for raw in workloads):
         return chosen
-    found = chosen or Rules()
-    policy = replace(found.controller.policy, concurrent_admission=True)
-    reading = replace(found.controller.reading, concurrent_admission=True, preemption_gates=True)
-    return replace(found, controller=replace(found.controller, policy=policy, reading=reading))
+    policy = replace(chosen.policy, concurrent_admission=True)
+    reading = replace(chosen.reading, concurrent_admission=True, preemption_gates=True)
+    return replace(chosen, policy=policy, reading=reading)
 
 
 def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | str:
@@ -161,7 +249,7 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
     workload.
     """
     here = [o for o in seen.objects if o["metadata"].get("namespace") == namespace]
-    kind, wanted = _sought(name)
+    kind, wanted = sought(name)
     if isinstance(kind, PodOwner):
         of_parts = _parts(kind, here, wanted)
         if of_parts is None:
@@ -261,96 +349,3 @@ def _is(workload: Raw, name: str, kind: JobKind | None) -> bool:
     metadata = workload["metadata"]
     of_job = kind is not None and owner(workload) == owner_of(kind, Key(metadata["namespace"], name))
     return bool(metadata["name"] == name) or of_job
-
-
-def plain(told: Explanation) -> Raw:
-    """The explanation in plain values, amounts as Kubernetes writes them."""
-    value = asdict(told) | {"key": str(told.key), "ahead": [str(key) for key in told.ahead]}
-    value["cells"] = [
-        {"flavor": c.flavor_resource.flavor, "resource": c.flavor_resource.resource}
-        | {
-            k: quantity.text(c.flavor_resource.resource, getattr(c, k))
-            for k in ("asked", "nominal", "used", "free", "most")
-        }
-        for c in told.cells
-    ]
-    value["holders"] = [
-        {"workload": str(h.key), "clusterQueue": h.cluster_queue, "priority": h.priority, "holds": _holds(h.amounts)}
-        for h in told.holders
-    ]
-    return value
-
-
-def _holds(amounts: object) -> str:
-    assert isinstance(amounts, dict)
-    return ", ".join(
-        f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(amounts.items())
-    )
-
-
-def jobs_of(objects: list[Raw]) -> dict[str, str]:
-    """Returns the Job of each Workload, both as NAMESPACE/NAME; also by the Workload's uid."""
-    found: dict[str, str] = {}
-    for each in objects:
-        by = owner(each) if each["kind"] == "Workload" else None
-        if by is not None:
-            job = f"{by.namespace}/{called(each) or by.name.removeprefix(GROUP)}"
-            found |= {str(key_of(each)): job, each["metadata"]["uid"]: job}
-    return found
-
-
-def text(told: Explanation, jobs: Mapping[str, str] | None = None) -> str:
-    """Returns the explanation for a terminal; Workloads have the name of their Job, which users know."""
-    known = jobs or {}
-    lines = "".join(f"{line}\n" for line in _lines(told))
-    named = _NAME.sub(lambda match: known.get(match[0], match[0]), lines)
-    named = _UID.sub(lambda match: f"({known[match[1]]})" if match[1] in known else match[0], named)
-    if known.get(str(told.key), str(told.key)) != str(told.key):
-        named = named.replace(":", f" (Workload {told.key.name}):", 1)
-    return f"{told.summary}\n{named}" if told.summary else named
-
-
-def _lines(told: Explanation) -> Iterator[str]:
-    where = f" in ClusterQueue {told.cluster_queue}" if told.cluster_queue else ""
-    place = f", queue position {told.place} of {told.waiting}" if told.place else ""
-    priority = f", priority {told.priority}" if told.priority is not None else ""
-    yield f"{told.key}: {told.state}{where}{place}{priority}"
-    if told.ahead:
-        shown = [str(key) for key in told.ahead[:5]] + ([f"{len(told.ahead) - 5} more"] if len(told.ahead) > 5 else [])
-        yield f"  behind {', '.join(shown)}"
-    if told.message:
-        yield f"  {told.reason + ': ' if told.reason else ''}{told.message}"
-    if told.before:
-        yield f"  It was evicted before: {told.before}"
-    if told.unseen:
-        yield ""
-        yield f"Your rights do not show {', '.join(told.unseen)}."
-        yield "With that right the answer has the queue position, who holds the quota, and what would let it start."
-    if told.cells:
-        rows = [("FLAVOR", "RESOURCE", "ASKED", "FREE NOW", "IN USE", "OWN QUOTA", "MOST EVER")]
-        for c in told.cells:
-            amounts = (
-                quantity.text(c.flavor_resource.resource, n) for n in (c.asked, c.free, c.used, c.nominal, c.most)
-            )
-            rows.append((c.flavor_resource.flavor, c.flavor_resource.resource, *amounts))  # type: ignore[arg-type]
-        yield ""
-        yield from columns(rows).splitlines()
-    if told.holders:
-        yield ""
-        yield "Held by"
-        for h in told.holders[:10]:
-            yield f"  {h.key} in {h.cluster_queue}, priority {h.priority}: {_holds(h.amounts)}"
-        if len(told.holders) > 10:
-            yield f"  and {len(told.holders) - 10} more"
-    if len(told.shares) > 1:
-        yield ""
-        yield "Fair sharing: the lowest share is first (quota borrowed, in thousandths of what the cohort lends)"
-        yield from (f"  {name}: {share:.0f}" for name, share in told.shares)
-    if told.ways:
-        yield ""
-        yield "What would let it start"
-        yield from (f"  - {way}" for way in told.ways)
-    first = [f"{len(told.ahead)} ahead of it"] if told.ahead else []
-    others = [*first, *([f"{told.rivals} in other ClusterQueues of the cohort"] if told.rivals else [])]
-    if told.place and others:
-        yield f"Other waiting workloads may get free quota first: {', '.join(others)}."

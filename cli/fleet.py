@@ -13,10 +13,12 @@ from pathlib import Path
 import yaml
 
 from api.names import Kind, Label
-from cli import live, scenario, simulator
+from cli import scenario, simulator
 from cli.manifests import Mistakes, ScenarioError
 from cli.scenario import DEFAULT_RUN_FOR, Scenario
 from cli.simulator import Entered, Played, enter
+from cli.target import Target, UnreadableError
+from cli.workers import worker, workers
 from cli.world import Rules, World
 from controller.kube import config
 from controller.resources import MULTIKUEUE_CONFIGS
@@ -48,8 +50,8 @@ def read(named: Iterable[str], now: float) -> dict[str, Scenario]:
             found[name] = Scenario()
         for path in kubeconfigs:
             try:
-                found[name] = _live(found[name], live.connection(path), now)
-            except live.LiveError as error:
+                found[name] = _live(found[name], Target(path).connection(), now)
+            except UnreadableError as error:
                 mistakes.add(f"--worker {name}", error)
     mistakes.raise_any()
     return found
@@ -82,12 +84,12 @@ def check(names: Iterable[str], scenarios: Iterable[Scenario], rules: Rules) -> 
 
 
 def live_workers(
-    manager: Scenario, given: Mapping[str, Scenario], kubeconfig: Path | None, rules: Rules, now: float
+    manager: Scenario, given: Mapping[str, Scenario], here: config.Connection, rules: Rules, now: float
 ) -> tuple[Scenario, dict[str, Scenario]]:
     """Returns a live manager with its MultiKueueConfigs, and its worker clusters as they are by the kubeconfigs in its
     Secrets, except those that are given and those that it does not use.
     """
-    configs, connections, unseen = live.workers(kubeconfig, rules.controller.namespace)
+    configs, connections, unseen = workers(here, rules.controller.namespace)
     manager = scenario.live(manager, configs, now)
     found, needed = dict(given), used(manager, rules)
     remarks = [f"worker clusters are not read from the cluster: you may not list {name}" for name in unseen]
@@ -96,16 +98,16 @@ def live_workers(
             continue
         try:
             if isinstance(connection, str):
-                raise live.LiveError(connection)
+                raise UnreadableError(connection)
             found[name] = _live(Scenario(), connection, now)
-        except live.LiveError as error:
+        except UnreadableError as error:
             remarks.append(f"worker cluster {name} cannot be read: {error}")
     return replace(manager, remarks=(*manager.remarks, *remarks)), found
 
 
 def _live(found: Scenario, connection: config.Connection, now: float) -> Scenario:
     """The scenario of a worker cluster on top of what is there."""
-    objects, unseen = live.worker(connection)
+    objects, unseen = worker(connection)
     remarks = (f"taken to have no {name}: its kubeconfig may not list them" for name in unseen)
     return replace(scenario.live(found, objects, now), remarks=(*found.remarks, *remarks))
 

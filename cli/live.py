@@ -4,29 +4,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from api.names import LEADER_ELECTION_ID
 from api.objects import Raw, Resource
-from cli import worker_clusters
-from controller.kube import config
-from controller.kube.client import Client
-from controller.kube.elector import LEASES
-from controller.kube.errors import ApiError, Forbidden
-from controller.kube.events import EVENTS
-from controller.multikueue.survey import SURVEYED
-from controller.resources import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
+from cli.reader import Reader
+from cli.target import UnreadableError, reached
+from controller import resources
+from controller.kube.config import Connection
 from controller.watched import WATCHED
+from core.jobs.owners import KNOWN
+from seiretsu import running
 
 KINDS = tuple(row.resource for row in WATCHED if row.enters is not None)
 """The kinds that decisions depend on."""
-
-
-class LiveError(Exception):
-    """The cluster cannot be read; the message has the reason and the fix."""
+MOST_CHILDREN = 5
+"""Of so many objects with events it is asked whether they belong to a job."""
+MOST_EVENTS = 500
 
 
 class Seen(NamedTuple):
@@ -42,59 +36,26 @@ class Seen(NamedTuple):
         return any(word.split()[0] == kind.plural for word in self.unseen for kind in kinds)
 
 
-def objects(kubeconfig: Path | None = None, kinds: Sequence[Resource] = KINDS) -> list[Raw]:
-    """Returns all objects of some kinds. Raises LiveError if the user may not read them or the API server does not
-    answer.
+class Evidence(NamedTuple):
+    """What is known of the pods of an admitted Workload. ``pods`` is None if they may not be read."""
+
+    pods: list[Raw] | None
+    events: list[Raw]
+
+
+def objects(here: Connection, kinds: Sequence[Resource] = KINDS) -> list[Raw]:
+    """Returns all objects of some kinds. Raises UnreadableError if the user may not read them or the API server does
+    not answer.
     """
-    here = connection(kubeconfig)
-    found, unseen = asyncio.run(_read(here, kinds, ""))
+    with Reader(here) as reader:
+        found, unseen = seen(reader, kinds, "", None)
     if unseen:
-        raise LiveError(f"you may not list {unseen[0]} in {here.server}: ask for the right")
+        raise UnreadableError(f"you may not list {unseen[0]} in {here.server}: ask for the right")
     return found
 
 
-def worker(connection: config.Connection) -> Seen:
-    """Returns the objects of a worker cluster. Raises LiveError if its Workloads or queues may not be listed."""
-    found, unseen = asyncio.run(_read(connection, KINDS, ""))
-    needed = [each.plural for each in (*SURVEYED, WORKLOADS) if each.plural in unseen]
-    if needed:
-        raise LiveError(f"{connection.server}: its kubeconfig may not list {', '.join(needed)}")
-    return Seen(found, unseen)
-
-
-class Workers(NamedTuple):
-    """The MultiKueueConfigs of a cluster; how to connect to each worker cluster whose kubeconfig is in a Secret that
-    the user may read, or why that cannot be used; and the plurals of what the user may not list.
-    """
-
-    configs: list[Raw]
-    connections: dict[str, config.Connection | str]
-    unseen: tuple[str, ...] = ()
-
-
-def workers(kubeconfig: Path | None, namespace: str) -> Workers:
-    """Returns the worker clusters of a cluster. The Secrets are in the namespace of the leader's Lease, in
-    ``namespace`` if there is none that the user may list. Raises LiveError if the API server does not answer.
-    """
-    here = connection(kubeconfig)
-    objects, unseen = asyncio.run(_read(here, [MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS], ""))
-    configs = [raw for raw in objects if raw["kind"] == MULTIKUEUE_CONFIGS.kind]
-    clusters = [raw for raw in objects if raw["kind"] == MULTIKUEUE_CLUSTERS.kind]
-
-    async def found() -> dict[str, config.Connection | str]:
-        async with Client(here) as client:
-            leases = await _listed(client, LEASES, fields=f"metadata.name={LEADER_ELECTION_ID}") or ()
-            place = worker_clusters.release_namespace(leases, namespace)
-            return await worker_clusters.connections(client, clusters, place)
-
-    try:
-        return Workers(configs, asyncio.run(found()) if clusters else {}, unseen)
-    except ApiError as error:
-        raise LiveError(f"{here.server}: {error}") from None
-
-
 def seen(
-    kubeconfig: Path | None,
+    reader: Reader,
     kinds: Sequence[Resource],
     namespace: str,
     job: tuple[str, str] | None,
@@ -103,59 +64,66 @@ def seen(
     """Returns all objects of some kinds that the user may read: in the whole cluster, else in one namespace; and those
     of the kinds ``here`` in that namespace alone.
 
-    If something is not readable, also the events about a job there (its kind and name). Raises LiveError if the API
-    server does not answer.
+    If something is not readable, also the events about a job there (its kind and name). Raises UnreadableError if the
+    API server does not answer.
     """
-    return asyncio.run(_read(connection(kubeconfig), kinds, namespace, job, here))
-
-
-def connection(kubeconfig: Path | None) -> config.Connection:
-    """Returns the connection that a kubeconfig describes. Raises LiveError if it cannot be used."""
-    try:
-        return config.load(kubeconfig)
-    except (config.ConfigError, OSError, ValueError) as error:
-        raise LiveError(f"no cluster: {error}") from None
-
-
-async def _read(
-    connection: config.Connection,
-    kinds: Sequence[Resource],
-    namespace: str,
-    job: tuple[str, str] | None = None,
-    here: Sequence[Resource] = (),
-) -> Seen:
     found: list[Raw] = []
     unseen: list[str] = []
-    async with Client(connection) as client:
-        try:
-            for resource in kinds:
-                items = await _listed(client, resource)
-                if items is None and namespace and resource.namespaced:
-                    items = await _listed(client, resource, namespace)
-                    unseen.append(resource.plural if items is None else f"{resource.plural} outside {namespace}")
-                elif items is None:
-                    unseen.append(resource.plural)
-                found += items or []
-            for resource in here:
-                items = await _listed(client, resource, namespace)
-                unseen += [resource.plural] if items is None else []
-                found += items or []
-            if unseen and job is not None:
-                selector = f"involvedObject.kind={job[0]},involvedObject.name={job[1]}"
-                found += await _listed(client, EVENTS, namespace, selector) or []
-        except ApiError as error:
-            raise LiveError(f"{connection.server}: {error}") from None
+    with reached(reader.connection.server):
+        for resource in kinds:
+            items = reader.list(resource)
+            if items is None and namespace and resource.namespaced:
+                items = reader.list(resource, namespace)
+                unseen.append(resource.plural if items is None else f"{resource.plural} outside {namespace}")
+            elif items is None:
+                unseen.append(resource.plural)
+            found += items or []
+        for resource in here:
+            items = reader.list(resource, namespace)
+            unseen += [resource.plural] if items is None else []
+            found += items or []
+        if unseen and job is not None:
+            selector = f"involvedObject.kind={job[0]},involvedObject.name={job[1]}"
+            found += reader.list(resources.EVENTS, namespace, fields=selector) or []
     return Seen(found, tuple(unseen))
 
 
-async def _listed(client: Client, resource: Resource, namespace: str = "", fields: str = "") -> list[Raw] | None:
-    """All objects of a kind, none where the cluster does not serve it; None where the user may not list them."""
-    try:
-        items: list[Raw] = (await client.list(resource, namespace, field_selector=fields))["items"]
-    except Forbidden:
+def evidence(reader: Reader, workload: Raw, job: Raw | None) -> Evidence | None:
+    """Returns the pods of an admitted Workload and the events about them; None if they are not in this cluster."""
+    selector = running.pods_of(workload)
+    if selector is None:
         return None
-    except ApiError as error:
-        if error.status == 404:
-            return []
-        raise
-    return items
+    namespace = workload["metadata"]["namespace"]
+    with reached(reader.connection.server):
+        pods = reader.list(resources.PODS, namespace, labels=selector.labels, fields=selector.fields)
+        told = reader.list(resources.EVENTS, namespace, fields="type=Warning", most=MOST_EVENTS) or []
+        told = [each for each in told if each.get("reason") in running.WATCHED]
+        known = running.about(job, pods or ())
+        others = [each for each in told if (each.get("involvedObject") or {}).get("uid") not in known]
+        children = _children(reader, others, job, namespace)
+    return Evidence(pods, [each | {"involvedObject": _as(job, each, children)} for each in told])
+
+
+def _as(job: Raw | None, event: Raw, children: frozenset[str]) -> Raw:
+    """The object of an event; the job where the event is about a part of it."""
+    about: Raw = event.get("involvedObject") or {}
+    return {**about, "uid": (job or {})["metadata"]["uid"]} if about.get("uid") in children else about
+
+
+def _children(reader: Reader, events: Iterable[Raw], job: Raw | None, namespace: str) -> frozenset[str]:
+    """The uids of objects that a job owns and whose pods could not be created: a JobSet's Jobs, for example."""
+    if job is None:
+        return frozenset()
+    found: set[str] = set()
+    named = {
+        (about.get("apiVersion", ""), about.get("kind", ""), about.get("name", ""), about.get("uid", ""))
+        for about in (event.get("involvedObject") or {} for event in events if event.get("reason") == "FailedCreate")
+        if str(about.get("name", "")).startswith(job["metadata"]["name"])
+    }
+    for version, kind, name, uid in sorted(named)[:MOST_CHILDREN]:
+        resource = KNOWN.get((version.rpartition("/")[0], kind))
+        matching = reader.list(resource, namespace, fields=f"metadata.name={name}") if resource is not None else None
+        owners = [each for raw in matching or () for each in raw["metadata"].get("ownerReferences") or ()]
+        if any(each.get("uid") == job["metadata"]["uid"] for each in owners):
+            found.add(uid)
+    return frozenset(found)

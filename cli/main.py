@@ -10,9 +10,10 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Annotated
 
 import typer
 
@@ -29,6 +30,8 @@ class Command:
     help: str
     plugin: bool = False
     """Whether `kubectl seiretsu` has it, too."""
+    quick: bool = False
+    """Whether plain command lines of it are read without Typer (`cli.quick`)."""
 
 
 COMMANDS = (
@@ -36,15 +39,18 @@ COMMANDS = (
     Command("serve", "cli.serve", "Serve webhooks and controller of one cluster."),
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
     Command("simulate", "cli.simulate", "Show which Jobs would be admitted when, without a cluster."),
-    Command("explain", "cli.explain", "Show why a Job waits, and what would let it start.", plugin=True),
+    Command("explain", "cli.explain", "Show why a Job waits or does not run, and what would help.", True, quick=True),
     Command("when", "cli.when", "Estimate when a waiting Job starts.", plugin=True),
     Command("doctor", "cli.doctor", "Report what is wrong with Seiretsu in a cluster, and how to fix it."),
     Command("bundle", "cli.bundle", "Write an archive for a bug report, without secrets."),
     Command("migrate", "cli.migrate", "Go from Kueue to Seiretsu, and back, while jobs run."),
     Command("uninstall", "cli.uninstall", "Remove what serve --install installed; on demand finalizers, too."),
+    Command("version", "cli.version", "Print the version of this program.", plugin=True, quick=True),
 )
 
 _COMPLETION = "_SEIRETSU_COMPLETE"
+TRACEBACK = "SEIRETSU_TRACEBACK"
+"""The environment variable with which an exception that nothing expected is shown as Python shows it."""
 
 
 def application(words: Sequence[str], commands: Sequence[Command] = COMMANDS) -> typer.Typer:
@@ -74,14 +80,8 @@ def available(commands: Sequence[Command]) -> list[Command]:
 
 
 def main() -> None:
-    """The entry point. Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted."""
-    try:
-        application(sys.argv[1:])()
-    except _expected() as error:
-        print(f"seiretsu: {error}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    """The entry point. docs/simulate.md has the exit codes, which are the same for all commands."""
+    _run(lambda: _started(sys.argv[1:], COMMANDS, "seiretsu"), "seiretsu")
 
 
 PLUGIN = tuple(command for command in COMMANDS if command.plugin)
@@ -90,10 +90,42 @@ PLUGIN = tuple(command for command in COMMANDS if command.plugin)
 
 def plugin() -> None:
     """The entry point of `kubectl seiretsu`, with the exit codes of `seiretsu`."""
+    _run(lambda: _started(sys.argv[1:], PLUGIN, "kubectl seiretsu"), "kubectl seiretsu")
+
+
+def _started(words: Sequence[str], commands: Sequence[Command], name: str) -> None:
+    """Runs the command that these words name."""
+    chosen = next((each for each in commands if words and each.name == words[0] and each.quick), None)
+    if chosen is not None:
+        command = _imported(chosen.module).command
+        given = _imported("cli.quick").arguments(command, words[1:])
+        if given is not None:
+            try:
+                command(**given)
+            except typer.Exit as end:
+                sys.exit(end.exit_code)
+            return
+    application(words, commands)(words, prog_name=name)
+
+
+def _run(program: Callable[[], object], name: str) -> None:
+    """Ends with a sentence and an exit code, whatever happens."""
     try:
-        application(sys.argv[1:], PLUGIN)(prog_name="kubectl seiretsu")
+        program()
     except KeyboardInterrupt:
         sys.exit(130)
+    except _expected() as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(141)  # as if the signal had ended it: the reader of the output has gone
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        told = " ".join(str(error).split()) or "no message"
+        print(f"{name}: a bug in Seiretsu: {type(error).__name__}: {told}", file=sys.stderr)
+        print(f"{name}: {TRACEBACK}=1 {name} ... shows where; please report it", file=sys.stderr)
+        sys.exit(1)
 
 
 def complete() -> None:
@@ -102,18 +134,25 @@ def complete() -> None:
 
 
 def completions(words: Sequence[str]) -> list[str]:
-    """Returns what the last of the words may become: a command, or an option of the command before it."""
+    """Returns what the last of the words may become: a command, an option of the command before it, or a name that is
+    in the cluster.
+    """
     *before, last = words or [""]
     named = next((word for word in before if not word.startswith("-")), None)
     chosen = next((command for command in PLUGIN if command.name == named), None)
     if chosen is None:
         return [command.name for command in PLUGIN if command.name.startswith(last)]
-    if not last.startswith("-"):
-        return []
+    if not last.startswith("-") or "=" in last or (before and before[-1] in _WITH_NAMES):
+        at = list(before).index(chosen.name)
+        return importlib.import_module("cli.completion").of_words(before[:at] + before[at + 1 :], last)  # type: ignore[no-any-return]
     app = typer.Typer()
     app.command()(importlib.import_module(chosen.module).command)
     options = [word for each in typer.main.get_command(app).params for word in each.opts]
     return sorted(word for word in [*options, "--help"] if word.startswith(last) and word.startswith("-"))
+
+
+_WITH_NAMES = ("--namespace", "-n", "--context", "--output", "-o")
+"""Options whose value is completed."""
 
 
 def _add(app: typer.Typer, command: Command) -> None:
@@ -141,7 +180,17 @@ def _expected() -> tuple[type[Exception], ...]:
     return (errors.ClusterError,) if errors else ()
 
 
-def _root() -> None:
+def _version(wanted: bool) -> None:
+    if wanted:
+        importlib.import_module("cli.version").command()
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version of this program.")
+    ] = False,
+) -> None:
     """Seiretsu: a job queue for Kubernetes."""
 
 

@@ -15,9 +15,10 @@ import yaml
 from api.manifests import stored
 from api.names import GROUP
 from api.objects import Raw
+from cli.target import FailedError
 
 
-class ScenarioError(Exception):
+class ScenarioError(FailedError):
     """Files cannot be simulated; a line for each mistake names the file, the position and the fix."""
 
     def __init__(self, *mistakes: str) -> None:

@@ -16,6 +16,7 @@ from api import quantity
 from api.objects import Raw
 from cli.bands import Band, bands, totals
 from cli.simulator import Played
+from cli.table import columns
 from core.model import Key
 from core.simulation.fleet import Choice
 from core.simulation.simulation import Attempt, Course
@@ -388,10 +389,3 @@ def seconds(amount: float) -> str:
     if minutes:
         return f"{minutes}m{left:02d}s" if left else f"{minutes}m"
     return f"{left}s"
-
-
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a table; the last column is as wide as it is."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    lines = ("  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]) for row in rows)
-    return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +18,8 @@ from cli.manifests import ScenarioError
 from cli.page import page
 from cli.picture import pictures
 from cli.simulator import Played
+from cli.target import As, AsGroup, Context, Kubeconfig, failing, target
+from cli.when import run_time
 from cli.world import rules, without_variants
 
 Format = Literal["table", "json", "yaml"]
@@ -30,10 +33,16 @@ def command(
     from_cluster: Annotated[
         bool, typer.Option("--from-cluster", help="Start from what is in a live cluster, Workloads included.")
     ] = False,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="With --from-cluster: which; else as kubectl finds it.")
-    ] = None,
-    run_for: Annotated[str, typer.Option(help="With --from-cluster: how much longer each Workload runs.")] = "1m",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    as_user: As = "",
+    as_group: AsGroup = None,
+    run_for: Annotated[
+        str,
+        typer.Option(
+            help="With --from-cluster: how much longer each Workload runs; else the median of those that finished."
+        ),
+    ] = "",
     until: Annotated[str, typer.Option(help="Stop at this time, e.g. 8h.")] = "",
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")] = "table",
     plot: Annotated[Path | None, typer.Option(help="Draw it: out.html or out.svg.")] = None,
@@ -49,40 +58,40 @@ def command(
         typer.Option(metavar="NAME=PATH", help="A worker cluster of MultiKueue: its manifests, or a kubeconfig."),
     ] = None,
 ) -> None:
-    """Play Jobs on queues with a virtual clock, by the very rules of the controller."""
+    """Play Jobs on queues with a virtual clock, with the same rules as the controller."""
     gc.disable()  # a short life, and nearly all that is made in it stays: to look for garbage is a fifth of the time
-    try:
+    with failing("simulate", output, ValueError):
         chosen = rules(config)
         if chosen.controller.policy.concurrent_admission:
             chosen = without_variants(chosen)
             typer.echo(f"seiretsu simulate: {NO_VARIANTS}", err=True)
         end = scenario.duration(until) if until else None
-        rest = scenario.duration(run_for)
+        rest = scenario.duration(run_for) if run_for else scenario.DEFAULT_RUN_FOR
         if not files and not from_cluster:
             raise ScenarioError("name files to simulate, or --from-cluster")
         base, now = scenario.read(files or []), float(int(time.time()))
         workers = fleet.read(worker or [], now)
         given = tuple(workers)
         if from_cluster:
-            base = scenario.live(base, live.objects(kubeconfig), now)
+            here = target(kubeconfig, context, as_user, as_group).connection()
+            objects = live.objects(here)
+            base = scenario.live(base, objects, now)
+            rest, assumed = run_time(objects, rest if run_for else None)
+            base = replace(base, remarks=(*base.remarks, f"assumed: {assumed}"))
             if fleet.dispatches(base):
-                base, workers = fleet.live_workers(base, workers, kubeconfig, chosen, now)
+                base, workers = fleet.live_workers(base, workers, here, chosen, now)
         scenarios = {"as it is": base}
         if what_if is not None:
             scenarios[f"with {what_if.name}"] = scenario.changed(base, what_if)
         fleet.check(given, scenarios.values(), chosen)
         _can_draw(plot, len(scenarios))
         played = {title: fleet.play(one, workers, chosen, until=end, run_for=rest) for title, one in scenarios.items()}
-    except (ScenarioError, ValueError, live.LiveError) as error:
-        for line in str(error).splitlines():
-            typer.echo(f"seiretsu simulate: {line}", err=True)
-        raise typer.Exit(1) from None
     last = max(one.timeline.end for one in played.values())
     told = {title: report.summary(one, last) for title, one in played.items()}
     _print(told, output)
     if plot is not None:
         sources = [*(["a live cluster"] if from_cluster else []), *(file.name for file in files or [])]
-        _draw(played, told, plot, f"Simulation of {', '.join(sources)}")
+        _draw(played, told, plot, f"Simulation of {', '.join(sources)}{f', {assumed}' if from_cluster else ''}")
         typer.echo(f"Drawn: {plot}", err=True)
 
 

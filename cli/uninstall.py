@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from api.names import NAMESPACE
 from app.uninstall import RunningError, Wanted, uninstall
+from cli.target import UNREADABLE, As, AsGroup, Context, Kubeconfig, UnreadableError, fail, reached, target
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.errors import ApiError
 
 
 def command(
-    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    as_user: As = "",
+    as_group: AsGroup = None,
     release: Annotated[
         bool,
         typer.Option(
@@ -34,10 +36,13 @@ def command(
     """Remove the webhooks that `serve --install` installed. Queues, Workloads and CRDs stay."""
     wanted = Wanted(release=release, start_jobs=start_jobs, force=force, namespace=namespace)
     try:
-        asyncio.run(_run(config.load(kubeconfig), wanted))
-    except (RunningError, ApiError, config.ConfigError, OSError, ValueError) as error:
-        typer.echo(f"seiretsu uninstall: {error}", err=True)
-        raise typer.Exit(1) from None
+        here = target(kubeconfig, context, as_user, as_group).connection()
+        with reached(here.server):
+            asyncio.run(_run(here, wanted))
+    except UnreadableError as error:
+        fail("uninstall", str(error), code=UNREADABLE)
+    except (RunningError, OSError, ValueError) as error:
+        fail("uninstall", str(error))
 
 
 async def _run(connection: config.Connection, wanted: Wanted) -> None:

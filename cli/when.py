@@ -6,11 +6,10 @@ alone it is estimated from how long other jobs of the same LocalQueue waited. Th
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,9 +18,11 @@ import typer
 
 from api.names import Condition
 from api.objects import key_of
-from cli import explain, live, scenario
-from cli.manifests import ScenarioError
+from cli import completion, explain, live, scenario, target
+from cli.explained import hidden
+from cli.reader import Reader
 from cli.simulator import play
+from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
 from cli.world import Rules, rules
 from core.model import Key, Raw
 from seiretsu.client.estimate import epoch, estimate, waits
@@ -48,28 +49,49 @@ class When:
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="JOB|WORKLOAD", help="A Job, jobset/NAME, deployment/NAME, workload/NAME.")
+        str,
+        typer.Argument(
+            metavar="JOB|WORKLOAD",
+            help="A Job, jobset/NAME, deployment/NAME, workload/NAME.",
+            autocompletion=lambda ctx, incomplete: completion.jobs(ctx.params, incomplete),
+        ),
     ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is.")] = "default",
-    kubeconfig: Annotated[Path | None, typer.Option(help="Which cluster; else as kubectl finds it.")] = None,
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    as_user: As = "",
+    as_group: AsGroup = None,
     run_for: Annotated[
         str, typer.Option(help="How much longer each workload runs; else the median of those that finished.")
     ] = "",
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
-    output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
+    output: explain.Output = "text",
 ) -> None:
     """Report when a waiting Job probably starts, and what that is based on."""
-    try:
+    with target.failing("when", output, ValueError):
         chosen = rules(config)
         given = scenario.duration(run_for) if run_for else None
-        found = explain.look(name, namespace, kubeconfig)
+        here = target.target(kubeconfig, context, as_user, as_group).connection()
+        namespace = namespace or here.namespace
+        explain.sought(name)
+        with Reader(here) as reader:
+            found = explain.look(reader, name, namespace)
         answer = when(found, name, namespace, time.time(), chosen, given)
-    except (live.LiveError, ScenarioError, ValueError) as error:
-        answer = str(error)
-    if isinstance(answer, str):
-        typer.echo(f"seiretsu when: {answer}", err=True)
-        raise typer.Exit(1)
-    typer.echo(json.dumps(asdict(answer), indent=2) if output == "json" else text(answer, time.time()))
+        if isinstance(answer, str):
+            target.fail("when", answer, output=output)
+    typer.echo(text(answer, time.time()) if output == "text" else target.written(plain(answer), output).rstrip())
+
+
+def plain(answer: When) -> Raw:
+    """Returns the answer as an object with a version."""
+    value = {
+        "job": answer.job,
+        "basis": answer.how,
+        "seconds": answer.seconds,
+        "message": answer.why,
+        "notReadable": list(answer.unseen),
+    }
+    return target.document("StartEstimate", value)
 
 
 def when(
@@ -80,7 +102,7 @@ def when(
     """
     workload = explain.workload_of(found.objects, name, namespace)
     if workload is None:
-        told = explain.explanation(found, name, namespace, now, chosen)
+        told = explain.explanation(found, name, namespace, now, chosen.controller if chosen is not None else None)
         return (
             told if isinstance(told, str) else When(f"{namespace}/{name}", "unknown", told.message, None, found.unseen)
         )
@@ -95,12 +117,8 @@ def when(
 
 
 def _simulated(objects: list[Raw], job: str, key: Key, now: float, chosen: Rules | None, run_for: float | None) -> When:
-    median = run_seconds(objects)
-    seconds = run_for if run_for is not None else median if median is not None else DEFAULT_RUN_SECONDS
-    source = (
-        "as asked for" if run_for is not None else "the median of those that finished" if median else "an assumption"
-    )
-    assumed = f"if each workload runs {span(seconds)} more ({source}) and no other is created"
+    seconds, told = run_time(objects, run_for)
+    assumed = f"if {told} and no other is created"
     start = float(int(now))
     played = play(scenario.live(scenario.read([]), objects, start), chosen, run_for=seconds)
     course = played.timeline.courses.get(key)
@@ -119,6 +137,20 @@ def _estimated(found: live.Seen, job: str, workload: Raw, now: float) -> When:
         why = f"too few jobs of LocalQueue {queue} waited as long as this one has ({span(waited)})"
         return When(job, "unknown", why, None, found.unseen)
     return When(job, "estimated", str(guess), guess.median, found.unseen)
+
+
+def run_time(objects: Iterable[Raw], asked: float | None = None) -> tuple[float, str]:
+    """Returns how many seconds longer each workload of a live cluster is taken to run, and that as a clause."""
+    median = run_seconds(objects)
+    seconds = asked if asked is not None else median if median is not None else DEFAULT_RUN_SECONDS
+    source = (
+        "as asked for"
+        if asked is not None
+        else "the median of those that finished"
+        if median is not None
+        else "an assumption: none has finished yet, see --run-for"
+    )
+    return seconds, f"each workload runs {span(seconds)} more ({source})"
 
 
 def run_seconds(objects: Iterable[Raw]) -> float | None:
@@ -146,7 +178,10 @@ def text(answer: When, now: float) -> str:
             said = f"{how} {answer.why}"
     lines = [f"{answer.job}: {said}"]
     if answer.unseen:
-        lines.append(f"Your rights do not show {', '.join(answer.unseen)}. With that right the start is simulated.")
+        lines.append(
+            f"Your rights do not show {hidden(answer.unseen)}. With the role view in the whole cluster"
+            " the start is simulated."
+        )
     return "\n".join(lines)
 
 

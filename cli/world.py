@@ -12,18 +12,16 @@ from pathlib import Path
 from api import names
 from api.configuration import ConfigurationError, load
 from api.kinds import KINDS
-from api.objects import Raw, key_of
+from api.objects import Raw
 from app.setup import admission_settings
+from cli.cluster_state import ClusterState
 from cli.manifests import Document, Mistakes, ScenarioError
 from cli.scenario import LIVE, NAMESPACED, READY_AFTER, duration
-from controller.caches import Caches
 from controller.lookup import cache_lookup
 from controller.owners import Owners
-from controller.resources import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, NAMESPACES
+from controller.resources import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
-from controller.usage import consumed_of
-from controller.watched import WATCHED
 from core.feedback import catalog
 from core.jobs import meta, template
 from core.jobs import workload as workloads
@@ -34,12 +32,9 @@ from core.jobs.kinds import ALL, supported
 from core.jobs.pod_owner_groups import created
 from core.jobs.pod_owners import POD_OWNERS, PodOwner
 from core.matching.namespaces import managed
-from core.model import Key, Workload
 from core.multikueue import conditions
 from core.simulation.simulation import Check
 from core.state.lookup import Lookup
-from core.state.state import State
-from core.wire import decode
 from core.workload import priority
 from webhook import patch
 from webhook.hooks import HOOKS, Phase, Reach
@@ -55,7 +50,6 @@ RESOURCES = {
 VERDICT = "seiretsu.dev/verdict"
 RETRY_AFTER = "seiretsu.dev/retry-after"
 _VERDICTS = (names.CheckState.READY, names.CheckState.RETRY, names.CheckState.REJECTED)
-_PLAYED = {row.resource.kind: row.resource for row in WATCHED if row.played}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +83,7 @@ def without_variants(chosen: Rules) -> Rules:
     return replace(chosen, controller=replace(chosen.controller, policy=policy, reading=reading))
 
 
-class World:
+class World(ClusterState):
     """The objects, in State. All mistakes in those of files are raised together, as ScenarioError."""
 
     def __init__(
@@ -100,12 +94,7 @@ class World:
     ) -> None:
         """``workers`` are the queues of the worker clusters of MultiKueue by name."""
         self.rules = rules or Rules()
-        self.caches = Caches(State(self.rules.controller.policy), WATCHED, self.rules.controller.reading)
-        self.caches.started = True
-        self.state = self.caches.state
-        self.workloads: list[Workload] = []
-        self.raws: dict[Key, Raw] = {}
-        """The objects of the workloads."""
+        super().__init__(self.rules.controller)
         self.warnings: list[str] = []
         self.checks: dict[str, Check] = {}
         """How AdmissionChecks decide, by name."""
@@ -133,27 +122,11 @@ class World:
         mistakes.raise_any()
 
     def _add(self, document: Document) -> None:
-        """Enter one object; kinds that are not watched are passed over. A namespace that no file has exists all the
-        same.
-        """
+        """Enters one object; an AdmissionCheck of a file is active, because no controller of it runs here."""
         raw, kind = document.raw, document.raw["kind"]
-        if kind in NAMESPACED:
-            raw = _named(raw)
-        resource = _PLAYED.get(kind)
-        if kind == names.Kind.WORKLOAD:
-            self.workloads.append(self.read(raw))
-            self.raws[self.workloads[-1].key] = raw
-        elif kind == NAMESPACES.kind:
-            self.namespace(raw["metadata"]["name"], raw["metadata"].get("labels") or {})
-        elif resource is not None:
-            active = kind == names.Kind.ADMISSION_CHECK and document.origin != LIVE
-            self.caches.enter(_active(raw) if active else raw, resource)
-        if kind == names.Kind.LOCAL_QUEUE:
-            consumed = consumed_of(raw)
-            if consumed is not None:
-                self.state.local_queue_usage.set_consumed(key_of(raw), consumed)
-        if kind in NAMESPACED and raw["metadata"]["namespace"] not in self.state.namespaces:
-            self.namespace(raw["metadata"]["namespace"])
+        if kind == names.Kind.ADMISSION_CHECK and document.origin != LIVE:
+            raw = _active(raw)
+        self.add(_named(raw) if kind in NAMESPACED else raw)
 
     def _decides(self, document: Document, mistakes: Mistakes) -> None:
         """How an AdmissionCheck decides, by its annotations."""
@@ -178,11 +151,6 @@ class World:
         if not response.allowed:
             mistakes.add(document.place, *(response.causes or (response.message,)))
         self.warnings += [f"{document.place}: {warning}" for warning in response.warnings]
-
-    def namespace(self, name: str, labels: Raw | None = None) -> None:
-        """A namespace; it bears the label that every one has."""
-        known = {names.NAMESPACE_NAME_LABEL: name, **(labels or {})}
-        self.caches.enter({"metadata": {"name": name, "labels": known}}, NAMESPACES)
 
     def manages(self, namespace: str) -> bool:
         """Whether jobs of a namespace are managed."""
@@ -224,10 +192,6 @@ class World:
             return made
         made.manifest["metadata"] |= {key: metadata[key] for key in ("uid", "creationTimestamp")}
         return made.manifest
-
-    def read(self, raw: Raw) -> Workload:
-        """A Workload object."""
-        return decode.workload(raw, self.caches.context(raw["metadata"]["namespace"]))
 
 
 def admitted(raw: Raw, context: Context) -> tuple[Raw, Response]:

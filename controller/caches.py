@@ -16,11 +16,11 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import orjson
-import structlog
 
 from api import names
 from api.objects import Raw, Resource, key_of
 from controller import resources
+from controller.kube.log import get_logger
 from controller.kube.store import HEARD_AT_ONCE, Store, verbatim
 from controller.sweeps import Begin
 from core.jobs.kind import JobKind
@@ -36,7 +36,7 @@ from core.workload.priority import PriorityClasses, value_of
 
 Observer = Callable[[Workload | None, Workload | None], None]
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from api.names import Annotation
 from api.objects import Resource, key_of
 from controller import resources
 from controller.caches import Caches
 from controller.indexes import flavor_names, leader_worker_set_of
-from controller.jobs import JobReconciler
-from controller.mirror import QueueMirror
-from controller.multikueue.workloads import MultiKueue
-from controller.owners import Owners
-from controller.pod_owners import PodOwnerReconciler
-from controller.provisioning import Provisioning
-from controller.queues import QueueStatuses
-from controller.scheduler import Scheduler
-from controller.sweeps import Begin
-from controller.workloads import WorkloadReconciler
 from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.owners import MOST_LEVELS
@@ -34,6 +25,18 @@ from core.model.owner import Owner, owner
 from core.quota.tree import above
 from core.state.queue_status import shows
 from core.wire.active import check_names
+
+if TYPE_CHECKING:  # so that who reads the table of resources alone (kubectl seiretsu explain) imports no reconciler
+    from controller.jobs import JobReconciler
+    from controller.mirror import QueueMirror
+    from controller.multikueue.workloads import MultiKueue
+    from controller.owners import Owners
+    from controller.pod_owners import PodOwnerReconciler
+    from controller.provisioning import Provisioning
+    from controller.queues import QueueStatuses
+    from controller.scheduler import Scheduler
+    from controller.sweeps import Begin
+    from controller.workloads import WorkloadReconciler
 
 AT_ONCE = 200
 """So many objects are visited before other tasks may run."""

@@ -12,6 +12,7 @@ from api.objects import Resource
 from controller.kube.events import EventType, ObjectReference
 from controller.kube.events import Recorder as EventRecorder
 from core.model import Key, Victim, Workload
+from core.model.messages import WAITS
 
 SCHEDULER: Final = "kueue-admission"
 WORKLOADS: Final = "kueue-workload-controller"
@@ -24,8 +25,6 @@ of variants; for jobs see ``job_component``.
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
-WAITS: Final = "Waits"
-"""The beginning of the message on a Job that has the reason why it waits."""
 _NEEDS_A_CHANGE = frozenset(
     {
         names.PendingReason.MISCONFIGURED,

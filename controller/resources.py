@@ -34,3 +34,4 @@ CLUSTER_PROFILES = Resource("multicluster.x-k8s.io", "v1alpha1", "clusterprofile
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+EVENTS = Resource("", "v1", "events", "Event")

@@ -13,7 +13,7 @@ from typing import Final
 from api.kinds import KINDS
 from api.objects import Resource
 from controller import resources
-from controller.kube.events import EVENTS
+from controller.resources import EVENTS
 from controller.watched import READ, WATCHED, Watched, rows
 from core.jobs import kinds
 from core.jobs.kind import Right

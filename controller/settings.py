@@ -5,10 +5,9 @@ needs them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from api import names
-from api.configuration import Configuration
-from api.configuration.multikueue import ClusterProfile
 from api.feature_gates import enabled
 from controller import families
 from controller.caches import Reading
@@ -22,6 +21,10 @@ from core.multikueue.profile import Provider
 from core.wire import decode, pod_requests
 from core.workload.actions import LifePolicy, PodsReadyPolicy
 from core.workload.transitions import Backoff
+
+if TYPE_CHECKING:  # the values alone do not need the models of the Configuration (pydantic)
+    from api.configuration import Configuration
+    from api.configuration.multikueue import ClusterProfile
 
 EVERY = Selector()
 

@@ -9,20 +9,19 @@ import asyncio
 import time
 from collections.abc import Callable
 
-import structlog
-
 from api import quantity
 from api.objects import key_of
 from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import ApiError
+from controller.kube.log import get_logger
 from controller.writes import Writer
 from core.model import Raw
 from core.queue.admission_fair_sharing import Consumed
 from core.state.queue_status import usage_status
 from core.wire.timestamps import epoch
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class UsageSampler:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
-
-import structlog
+from typing import TYPE_CHECKING, Any, Literal
 
 from api.objects import Key, Raw, Resource
 from controller import resources
-from controller.kube.client import Client
 from controller.kube.errors import Forbidden, NotFound, Terminating, Unauthorized
+from controller.kube.log import get_logger
 from controller.kube.store import Store
 from core.wire.merge import replacement
 
-log = structlog.get_logger(__name__)
+if TYPE_CHECKING:
+    from controller.kube.client import Client
+
+log = get_logger(__name__)
 
 PatchType = Literal["merge", "json", "apply"]
 

@@ -8,16 +8,13 @@ accepts what Kueue accepts.
 """
 
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from api import structural
 from api.errors import FieldError, not_supported
 from api.feature_gates import Gates
-from api.kinds import KINDS, KindSpec
 from api.names import Kind
 from api.objects import Raw
-from api.schema import Schema
-from api.schema import structural as structural_schema
 from api.validate import (
     admission_check,
     cluster_queue,
@@ -28,6 +25,10 @@ from api.validate import (
     topology,
     workload,
 )
+
+if TYPE_CHECKING:
+    from api.kinds import KindSpec
+    from api.schema import Schema
 
 
 class Rules(Protocol):
@@ -96,7 +97,7 @@ def form(obj: Raw) -> list[FieldError]:
     return _form(obj)[1]
 
 
-def schema_of(kind: str) -> Schema | None:
+def schema_of(kind: str) -> "Schema | None":
     """The schema of a kind's stored version."""
     return _schemas().get(kind)
 
@@ -106,7 +107,7 @@ def prepare() -> None:
     _schemas()
 
 
-def _form(obj: Raw) -> tuple[Schema, list[FieldError]]:
+def _form(obj: Raw) -> "tuple[Schema, list[FieldError]]":
     kind = obj.get("kind")
     schema = _schemas().get(kind) if isinstance(kind, str) else None
     if schema is None:
@@ -115,8 +116,12 @@ def _form(obj: Raw) -> tuple[Schema, list[FieldError]]:
 
 
 @lru_cache(maxsize=1)
-def _schemas() -> dict[str, Schema]:
-    def stored(kind: KindSpec) -> Schema:
+def _schemas() -> "dict[str, Schema]":
+    # Imported here: who needs the rules alone (core does, for some texts) imports no pydantic.
+    from api.kinds import KINDS
+    from api.schema import structural as structural_schema
+
+    def stored(kind: "KindSpec") -> "Schema":
         return structural_schema(kind.stored.model)
 
     return {kind.kind: stored(kind) for kind in KINDS}

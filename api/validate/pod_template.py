@@ -9,10 +9,10 @@ from typing import Final
 
 from api.builtin import fields, pod_spec
 from api.errors import FieldError
+from api.quantity import PATTERN
 from api.structural import Form
-from api.v1beta2.base import QUANTITY_PATTERN
 
-_FORM: Final = Form(fields(spec=pod_spec({"x-kubernetes-int-or-string": True, "pattern": QUANTITY_PATTERN})))
+_FORM: Final = Form(fields(spec=pod_spec({"x-kubernetes-int-or-string": True, "pattern": PATTERN})))
 
 
 def form(path: str, template: object) -> list[FieldError]:

@@ -339,6 +339,7 @@ class Client:
                     0, "BadCredentials", f"the credentials for {self.connection.server} have a line end in them"
                 )
             headers["Authorization"] = authorization
+        account = self.connection.account
         session = self._session("watch" if verb == "watch" else "call")
         if verb not in READS:
             self._fence()
@@ -350,7 +351,7 @@ class Client:
                 self.connection.server + path,
                 params=params,
                 data=data,
-                headers=headers,
+                headers=headers if account is None else [*headers.items(), *account.headers()],
                 timeout=limits,
                 allow_redirects=False,
                 proxy=self.connection.proxy,

@@ -118,9 +118,24 @@ class PluginCredentials:
             return self._header
 
 
+class Account(NamedTuple):
+    """The account that a client acts as (impersonation): its own rights must allow that."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers of each request."""
+        named = [("Impersonate-User", self.user), *(("Impersonate-Group", group) for group in self.groups)]
+        return (*named, ("Impersonate-Uid", self.uid)) if self.uid else tuple(named)
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """All settings of a client. ``tls`` is None for plain HTTP; ``namespace`` is that of the pod or the context."""
+    """All settings of a client. ``tls`` is None for plain HTTP; ``namespace`` is that of the pod or the context;
+    ``account`` is whom the client acts as, None for its own account.
+    """
 
     server: str
     tls: ssl.SSLContext | None = None
@@ -128,6 +143,7 @@ class Connection:
     namespace: str = "default"
     server_name: str | None = None
     proxy: str | None = None
+    account: Account | None = None
 
 
 def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
@@ -187,6 +203,9 @@ def from_documents(documents: list[tuple[Path, Raw]], context: str | None = None
         chosen.get("namespace") or "default",
         cluster.get("tls-server-name"),
         cluster.get("proxy-url"),
+        Account(str(user["as"]), tuple(map(str, user.get("as-groups") or ())), str(user.get("as-uid") or ""))
+        if user.get("as")
+        else None,
     )
 
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar, cast
 
-import structlog
-
 from api.objects import Key, Raw, key_of
+from controller.kube.log import get_logger
 
 T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]
@@ -31,7 +30,7 @@ HEARD_AT_ONCE = 5
 the event loop, and may have to wait in each of them.
 """
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def verbatim(raw: Raw) -> Raw:

@@ -15,18 +15,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
-import structlog
-
+from controller.kube.log import get_logger
 from controller.kube.turns import Turns, namespace_of
 
 K = TypeVar("K", bound=Hashable)
+
 Reconcile = Callable[[K], Awaitable[float | None]]
 """Reconciles one key; returns after how many seconds to repeat it without a change, or None."""
 
 MOST_IN_A_ROW = 16
 """After so many keys that go first, one of the others is taken, if it may be: none waits for ever."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class WorkQueue(Generic[K]):

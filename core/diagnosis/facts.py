@@ -35,7 +35,9 @@ class Facts:
     ``objects`` by plural of their resource; a resource that is not served has none. ``unseen`` has those that could not
     be read, with the reason. ``expiry`` is the last moment of validity of the certificates in a ``caBundle``, by its
     text (None: they cannot be read). ``answers`` is whether a server accepts connections, by URL of a webhook.
-    ``workers`` are the worker clusters whose kubeconfigs could be read.
+    ``untrusted`` is why the program that answers is not verified by the ``caBundle``, by what is called (a URL, or
+    NAMESPACE/NAME of a Service) and the ``caBundle``. ``failed_call`` is what the API server reports of a webhook that
+    it could not call just now. ``workers`` are the worker clusters whose kubeconfigs could be read.
     """
 
     now: datetime
@@ -43,6 +45,8 @@ class Facts:
     unseen: Mapping[str, str] = field(default_factory=dict)
     expiry: Mapping[str, datetime | None] = field(default_factory=dict)
     answers: Mapping[str, bool] = field(default_factory=dict)
+    untrusted: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    failed_call: str = ""
     workers: Sequence[WorkerFacts] = ()
 
     def of(self, plural: str) -> Sequence[Raw]:

@@ -26,6 +26,8 @@ REQUIRED: Final = (Kind.WORKLOAD, Kind.CLUSTER_QUEUE, Kind.LOCAL_QUEUE, Kind.RES
 SOON: Final = timedelta(days=7)
 MANY: Final = 5
 """More findings of a rule than this are summed up."""
+NAMED: Final = 10
+"""So many of them are named."""
 
 
 class Rule(NamedTuple):
@@ -47,12 +49,19 @@ def findings(facts: Facts) -> list[tuple[str, Finding]]:
     return sorted(found, key=lambda each: each[1].severity != "error")
 
 
+def unchecked(facts: Facts) -> list[str]:
+    """Returns the names of the rules that could not be checked, because what they read could not be."""
+    return [rule.name for rule in RULES if any(plural in facts.unseen for plural in rule.reads)]
+
+
 def _few(found: Iterable[Finding]) -> Iterator[Finding]:
     every = list(found)
     yield from every[:MANY]
     if len(every) > MANY:
         worst = min(each.severity for each in every[MANY:])
-        yield Finding(worst, f"{len(every) - MANY} more", "have the same fault", every[MANY].fix)
+        subjects = [each.subject for each in every[MANY:]]
+        shown = ", ".join(subjects[:NAMED]) + (f" and {len(subjects) - NAMED} more" if len(subjects) > NAMED else "")
+        yield Finding(worst, f"{len(subjects)} more like {every[0].subject}", shown, every[MANY].fix)
 
 
 def unread(facts: Facts) -> Iterator[Finding]:
@@ -62,7 +71,7 @@ def unread(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "warning",
             plural,
-            f"could not be read ({why}); not checked: {skipped}",
+            f"could not be read ({why}){f'; not checked: {skipped}' if skipped else ''}",
             "run it with the right to list them",
         )
 
@@ -105,10 +114,28 @@ def webhooks(facts: Facts) -> Iterator[Finding]:
             subject = f"{kind}WebhookConfiguration {configuration['metadata']['name']}"
             for webhook in configuration["webhooks"]:
                 if why := _uncallable(facts, webhook["clientConfig"]):
-                    refused = "refuses" if webhook.get("failurePolicy") != "Ignore" else "lets pass without check"
-                    message = f"webhook {webhook['name']} {why}: the API server {refused} what it is for"
+                    refused = webhook.get("failurePolicy") != "Ignore"
+                    what = f"creating or changing {_for(webhook)} {'fails' if refused else 'is not checked'}"
+                    message = f"webhook {webhook['name']} {why}: {what}"
                     yield Finding("error", subject, message, _restart(facts))
                     break
+
+
+def calls(facts: Facts) -> Iterator[Finding]:
+    """Webhooks that the API server itself could not call: it was asked to validate an object without storing it."""
+    if facts.failed_call:
+        message = f"the API server cannot call it: {facts.failed_call}"
+        yield Finding("error", "admission webhook", message, _restart(facts))
+
+
+def api_services(facts: Facts) -> Iterator[Finding]:
+    """APIServices of the visibility API that do not answer: they also delay the deletion of every namespace."""
+    for raw in facts.of("apiservices"):
+        available, name = condition(raw, "Available"), raw["metadata"]["name"]
+        if (raw["spec"].get("service") or {}) and available.get("status") == "False":
+            message = f"does not answer ({available.get('reason')}): {available.get('message')}"
+            fix = f"start Seiretsu with visibilityServer, or kubectl delete apiservice {name}"
+            yield Finding("error", f"APIService {name}", message, fix)
 
 
 def certificates(facts: Facts) -> Iterator[Finding]:
@@ -285,6 +312,8 @@ RULES: Final = (
     Rule("definitions", definitions, (DEFINITIONS,)),
     Rule("webhooks", webhooks, CONFIGURATIONS),
     Rule("conversions", conversions, (DEFINITIONS,)),
+    Rule("calls", calls),
+    Rule("api-services", api_services, ("apiservices",)),
     Rule("certificates", certificates, CONFIGURATIONS),
     Rule("two-installations", two_installations, CONFIGURATIONS),
     Rule("leader", leader, ("leases",)),
@@ -331,8 +360,15 @@ def _uncallable(facts: Facts, config: Raw) -> str:
     service, url = config.get("service"), config.get("url")
     if not config.get("caBundle"):
         return "has no caBundle"
+    untrusted = facts.untrusted.get((called_at(config), config["caBundle"]), "")
     if url:
-        return "" if facts.answers.get(url, True) else f"calls {url}, where nothing answers"
+        if not facts.answers.get(url, True):
+            return f"calls {url}, where nothing answers"
+        return (
+            f"calls {url}, where a program answers that its caBundle does not verify ({untrusted})" if untrusted else ""
+        )
+    if untrusted:
+        return f"calls Service {called_at(config)}, and its caBundle does not verify what answers there ({untrusted})"
     if not service or {"services", "endpointslices"} & facts.unseen.keys():
         return ""
     name, namespace = service["name"], service["namespace"]
@@ -351,6 +387,19 @@ def _uncallable(facts: Facts, config: Raw) -> str:
         if (e.get("conditions") or {}).get("ready") is not False
     ]
     return "" if ready else f"calls Service {namespace}/{name}, which has no ready pod"
+
+
+def called_at(config: Raw) -> str:
+    """Returns what a ``clientConfig`` calls: its URL, or NAMESPACE/NAME of its Service."""
+    service = config.get("service") or {}
+    return str(config.get("url") or f"{service.get('namespace')}/{service.get('name')}")
+
+
+def _for(webhook: Raw) -> str:
+    """The objects that a webhook is called for."""
+    found = (each for rule in webhook.get("rules") or () for each in rule.get("resources") or ())
+    named = list(dict.fromkeys(found))
+    return " or ".join(named[:2]) + (f" (and {len(named) - 2} more resources)" if len(named) > 2 else "") or "objects"
 
 
 def _restart(facts: Facts) -> str:

@@ -161,8 +161,12 @@ def problems(found: Found) -> list[tuple[str, Finding]]:
     """Returns what prevents a migration from Kueue (errors), and what will be different after it (warnings)."""
     kueue = found.kueue
     if kueue is None:
-        fix = "nothing is to be migrated: helm install seiretsu"
-        return [("kueue", Finding("error", "Kueue", "its webhook configurations do not exist", fix))]
+        there = found.seiretsu is not None
+        fix = "seiretsu doctor checks the installation of Seiretsu" if there else "helm install seiretsu"
+        message = "is not installed, so nothing is to be migrated" + (
+            ": Seiretsu is installed already" if there else ""
+        )
+        return [("kueue", Finding("warning" if there else "error", "Kueue", message, fix))]
     every: tuple[tuple[str, Iterable[Finding]], ...] = (
         ("kueue", _deployment(kueue)),
         ("configuration", _configuration(kueue)),

@@ -11,10 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
-from pydantic import ValidationError
 
 from api.names import Annotation
-from api.v1beta2.workload import PodSetTopologyRequest
 from core.jobs.admission.literals import boolean, integer
 from core.model import Raw
 
@@ -47,6 +45,11 @@ def topology_request(annotations: Mapping[str, str], index: PodIndex) -> Raw | N
 
 
 def _storable(request: Raw) -> bool:
+    # Imported here: pydantic and the models take as long as all else that kubectl seiretsu explain imports.
+    from pydantic import ValidationError
+
+    from api.v1beta2.workload import PodSetTopologyRequest
+
     try:
         PodSetTopologyRequest.model_validate(request, strict=True)
     except ValidationError:

@@ -13,6 +13,8 @@ from api import quantity
 from api.names import PreemptedReason
 from core.model import FlavorResource, Workload
 
+WAITS = "Waits"
+"""The beginning of the message on a Job that has the reason why it waits."""
 FAILED_CHECKS = "The workload has failed admission checks"
 NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
 NO_LONGER_FITS = "Workload no longer fits after processing another workload"

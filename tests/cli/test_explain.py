@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from api.objects import Raw
-from cli.explain import answer, jobs_of, partial_answer, plain, text
+from cli.explain import answer, partial_answer
+from cli.explained import jobs_of, plain, text
 from cli.live import Seen
 from cli.manifests import Mistakes, documents
-from cli.world import Rules
 from controller.settings import Settings
 from core.explain.explanation import Explanation
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
@@ -97,15 +97,15 @@ def test_a_priority_that_would_preempt_is_shown_with_its_victims() -> None:
 
 
 def test_the_numbers_are_those_of_the_quota_as_it_stands() -> None:
-    (cell,) = plain(explained(*FULL, workload("next", 4, at=3), of="next"))["cells"]
+    (cell,) = plain(explained(*FULL, workload("next", 4, at=3), of="next"))["quota"]
     assert cell == {
         "flavor": "standard",
         "resource": "cpu",
-        "asked": "4",
+        "requested": "4",
         "free": "0",
         "used": "12",
         "nominal": "8",
-        "most": "12",
+        "maximum": "12",
     }
 
 
@@ -276,8 +276,8 @@ def test_a_job_that_waits_for_a_number_of_pods_lists_the_jobs_that_hold_them() -
         "resourceUsage": {"pods": "1"},
     }
     told = explained(held, workload("next", 0, at=2), of="next", change=change)
-    (cell,) = plain(told)["cells"]
-    assert (cell["resource"], cell["asked"], cell["free"]) == ("pods", "1", "0")
+    (cell,) = plain(told)["quota"]
+    assert (cell["resource"], cell["requested"], cell["free"]) == ("pods", "1", "0")
     assert told.ways[0] == "it fits when team-a/job-old ends"
 
 
@@ -287,7 +287,7 @@ def test_if_usage_exceeds_quota_the_whole_missing_amount_is_shown() -> None:
 
 
 def test_with_block_admission_the_workload_whose_pods_are_awaited_is_named() -> None:
-    chosen = Rules(Settings(policy=SchedulingPolicy(block_admission=True)))
+    chosen = Settings(policy=SchedulingPolicy(block_admission=True))
     told = answer(
         [*QUEUES, workload("old", 1, at=1, holds="team-a"), workload("next", 1, at=2)], "next", "team-a", NOW, chosen
     )
@@ -326,7 +326,7 @@ def test_a_preempted_job_names_its_preemptor() -> None:
 
 
 def test_with_fair_sharing_the_least_borrower_and_other_waiting_jobs_are_named() -> None:
-    rules = Rules(Settings(policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)))
+    rules = Settings(policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))
     other = workload("other", 9, at=4, namespace="team-b")
     told = answer([*QUEUES, *FULL, workload("next", 4, at=3), other], "next", "team-a", NOW, rules)
     assert isinstance(told, Explanation)

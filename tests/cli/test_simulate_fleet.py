@@ -15,10 +15,14 @@ from typer.testing import CliRunner
 from api.manifests import stored
 from api.names import Label
 from api.objects import Raw, Resource
-from cli import live
+from cli import fleet, live
+from cli import workers as worker_clusters
 from cli.main import application
+from cli.reader import Reader
+from cli.target import Target
+from cli.workers import Workers, workers
 from controller.kube import config
-from controller.kube.errors import Forbidden, NotFound
+from controller.kube.errors import NotFound
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "multikueue" / "simulate"
@@ -226,7 +230,7 @@ def test_a_worker_is_read_with_its_kubeconfig_and_its_running_jobs_go_on(
         asked.append(connection.server)
         return live.Seen(objects, ("limitranges",))
 
-    monkeypatch.setattr(live, "worker", read)
+    monkeypatch.setattr(fleet, "worker", read)
     mine = {**copied, "metadata": {**copied["metadata"], "labels": {}}}
     check = {"name": "workers", "state": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     mine["status"] = {**mine["status"], "clusterName": "small", "admissionChecks": [check]}
@@ -275,8 +279,9 @@ def live_manager(monkeypatch: pytest.MonkeyPatch) -> None:
         return live.Seen([stored(raw)[0] for raw in found], ())
 
     monkeypatch.setattr(live, "objects", lambda *_: others)
-    monkeypatch.setattr(live, "workers", lambda *_: live.Workers(configs, connections))
-    monkeypatch.setattr(live, "worker", read)
+    monkeypatch.setattr(fleet, "workers", lambda *_: Workers(configs, connections))
+    monkeypatch.setattr(Target, "connection", lambda target: config.Connection("https://manager"))
+    monkeypatch.setattr(fleet, "worker", read)
 
 
 def test_a_worker_cluster_that_no_multikueueconfig_names_is_not_read(
@@ -306,7 +311,7 @@ def test_a_live_manager_whose_gate_multikueue_is_off_is_simulated_alone(
     [
         (KUBECONFIG.replace("current-context: x", ""), "--worker small: no cluster: "),
         (KUBECONFIG.replace("server:", "certificate-authority: nothing.crt, server:"), "--worker small: no cluster: "),
-        (KUBECONFIG, "--worker small: https://127.0.0.1:1: "),
+        (KUBECONFIG, "--worker small: The connection to the server 127.0.0.1:1 was refused"),
     ],
     ids=["no current context", "no CA file", "does not answer"],
 )
@@ -394,9 +399,20 @@ class FakeClient:
     async def __aexit__(self, *_: object) -> None:
         return None
 
-    async def list(self, resource: Resource, namespace: str = "", **_: str) -> Raw:
-        if resource.plural in self.denied:
-            raise Forbidden(403, "Forbidden", "no")
+    async def get(self, resource: Resource, name: str, namespace: str) -> Raw:
+        if namespace != "queues":
+            raise NotFound(404, "NotFound", f"{resource.plural} {name} not found")
+        return {"data": {"kubeconfig": base64.b64encode(b"{}").decode()}}
+
+
+class FakeReader(Reader):
+    """The same API server, as it is read without an event loop."""
+
+    def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", most: int = 0
+    ) -> list[Raw] | None:
+        if resource.plural in FakeClient.denied:
+            return None
         objects: dict[str, Raw] = {
             "leases": {"metadata": {"name": "lease", "namespace": "queues"}},
             "multikueueclusters": {
@@ -406,19 +422,15 @@ class FakeClient:
             "multikueueconfigs": {"metadata": {"name": "workers"}, "spec": {"clusters": ["small"]}},
         }
         found = objects[resource.plural]
-        return {"items": [{"apiVersion": resource.api_version, "kind": resource.kind, **found}]}
-
-    async def get(self, resource: Resource, name: str, namespace: str) -> Raw:
-        if namespace != "queues":
-            raise NotFound(404, "NotFound", f"{resource.plural} {name} not found")
-        return {"data": {"kubeconfig": base64.b64encode(b"{}").decode()}}
+        return [{"apiVersion": resource.api_version, "kind": resource.kind, **found}]
 
 
-def live_workers_of(folder: Path, monkeypatch: pytest.MonkeyPatch, *denied: str) -> live.Workers:
+def live_workers_of(folder: Path, monkeypatch: pytest.MonkeyPatch, *denied: str) -> Workers:
     (folder / "kubeconfig").write_text(KUBECONFIG)
     monkeypatch.setattr(FakeClient, "denied", denied)
-    monkeypatch.setattr(live, "Client", FakeClient)
-    return live.workers(folder / "kubeconfig", "kueue-system")
+    monkeypatch.setattr(worker_clusters, "Client", FakeClient)
+    monkeypatch.setattr(worker_clusters, "Reader", FakeReader)
+    return workers(config.load(folder / "kubeconfig"), "kueue-system")
 
 
 def test_the_kubeconfigs_are_read_in_the_namespace_of_the_lease(
@@ -435,8 +447,8 @@ def test_a_live_manager_whose_multikueue_objects_may_not_be_listed_is_simulated_
 ) -> None:
     found = live_workers_of(tmp_path, monkeypatch, "multikueueconfigs", "multikueueclusters")
     live_manager(monkeypatch)
-    assert found == live.Workers([], {}, ("multikueueconfigs", "multikueueclusters"))
-    monkeypatch.setattr(live, "workers", lambda *_: found)
+    assert found == Workers([], {}, ("multikueueconfigs", "multikueueclusters"))
+    monkeypatch.setattr(fleet, "workers", lambda *_: found)
     told = played(trace(tmp_path, "0,10m,main,team-a,mine,8"), "--from-cluster")
     assert "workers" not in told
     assert "worker clusters are not read from the cluster: you may not list multikueueconfigs" in told["remarks"]

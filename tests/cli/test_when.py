@@ -64,8 +64,8 @@ def test_with_rights_in_the_namespace_alone_it_is_estimated_from_the_waits_of_ot
     assert text(told, NOW).splitlines() == [
         "team-a/b: starts in about 14 s, with 90 % certainty within 19 s (from 10 jobs of this queue that waited at"
         " least as long)",
-        "Your rights do not show clusterqueues, cohorts, resourceflavors, namespaces, workloads outside team-a. With"
-        " that right the start is simulated.",
+        "Your rights do not show clusterqueues, cohorts, resourceflavors and 2 other kinds of objects. With the role"
+        " view in the whole cluster the start is simulated.",
     ]
 
 
@@ -96,7 +96,7 @@ def test_durations_are_in_the_unit_that_suits_them() -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ([""], ["explain", "when"]),
+        ([""], ["explain", "when", "version"]),
         (["w"], ["when"]),
         (["when", ""], []),
         (["when", "--ru"], ["--run-for"]),
@@ -109,4 +109,4 @@ def test_kubectl_completes_the_commands_and_options_of_the_plugin(words: list[st
 
 
 def test_the_plugin_has_the_commands_that_need_rights_in_a_namespace_only() -> None:
-    assert [command.name for command in PLUGIN] == ["explain", "when"]
+    assert [command.name for command in PLUGIN] == ["explain", "when", "version"]

@@ -9,7 +9,7 @@ import pytest
 from api import crds
 from api.objects import Raw
 from core.diagnosis.facts import Facts
-from core.diagnosis.findings import RULES, findings
+from core.diagnosis.findings import RULES, called_at, findings, unchecked
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
@@ -142,7 +142,7 @@ CASES: list[tuple[str, str, str, str, list[Callable[[Facts], Facts]]]] = [
         "an empty caBundle",
         "webhooks",
         "error",
-        "webhook a.kb.io has no caBundle: the API server refuses what it is for",
+        "webhook a.kb.io has no caBundle: creating or changing workloads fails",
         [having("validatingwebhookconfigurations", configuration(caBundle=""))],
     ),
     ("no Service", "webhooks", "error", "seiretsu-webhook-service, which does not exist", [having("services")]),
@@ -155,6 +155,63 @@ CASES: list[tuple[str, str, str, str, list[Callable[[Facts], Facts]]]] = [
         [
             having("mutatingwebhookconfigurations", configuration(**NO_URL)),
             lambda facts: replace(facts, answers={"https://127.0.0.1:9443/a": False}),
+        ],
+    ),
+    (
+        "another program at the address of the webhooks",
+        "webhooks",
+        "error",
+        "calls https://127.0.0.1:9443/a, where a program answers that its caBundle does not verify (self-signed)",
+        [
+            having("mutatingwebhookconfigurations", configuration(**NO_URL)),
+            lambda facts: replace(facts, untrusted={("https://127.0.0.1:9443/a", "good"): "self-signed"}),
+        ],
+    ),
+    (
+        "pods behind the Service with another certificate",
+        "webhooks",
+        "error",
+        "seiretsu-webhook-service, and its caBundle does not verify what answers there (unable to get local issuer)",
+        [
+            lambda facts: replace(
+                facts, untrusted={(called_at({"service": SERVICE}), "good"): "unable to get local issuer"}
+            )
+        ],
+    ),
+    (
+        "a webhook that the API server cannot call",
+        "calls",
+        "error",
+        "the API server cannot call it: failed calling webhook: x509: certificate signed by unknown authority",
+        [
+            lambda facts: replace(
+                facts, failed_call="failed calling webhook: x509: certificate signed by unknown authority"
+            )
+        ],
+    ),
+    (
+        "an APIService that does not answer",
+        "api-services",
+        "error",
+        "does not answer (FailedDiscoveryCheck): x509",
+        [
+            having(
+                "apiservices",
+                {
+                    "metadata": {"name": "v1beta2.visibility.kueue.x-k8s.io"},
+                    "spec": {"service": SERVICE},
+                    "status": {
+                        "conditions": [
+                            {
+                                "type": "Available",
+                                "status": "False",
+                                "reason": "FailedDiscoveryCheck",
+                                "message": "x509",
+                            }
+                        ]
+                    },
+                },
+            )
         ],
     ),
     ("an expired CA", "certificates", "error", "expired on 2025-12-31", [expiring(NOW - timedelta(days=1))]),
@@ -294,4 +351,18 @@ def test_many_findings_of_a_rule_are_summed_up_and_errors_come_first() -> None:
     facts = having("jobs", *(job("mian", name=f"job-{number}") for number in range(8)))(healthy())
     found = findings(having("leases", lease(holderIdentity=""))(facts))
     assert [name for name, _ in found] == ["leader", *["jobs-without-queue"] * 6]
-    assert (found[-1][1].subject, found[-1][1].message) == ("3 more", "have the same fault")
+    assert (found[-1][1].subject, found[-1][1].message) == (
+        "3 more like Job a/job-0",
+        "Job a/job-5, Job a/job-6, Job a/job-7",
+    )
+
+
+def test_a_resource_that_no_rule_needs_is_reported_without_an_empty_list() -> None:
+    facts = replace(healthy(), unseen={"services": "Forbidden", "leases": "Forbidden"})
+    found = {finding.subject: finding.message for _, finding in findings(facts)}
+    assert found == {
+        "leases": "could not be read (Forbidden); not checked: leader",
+        "services": "could not be read (Forbidden)",
+    }
+    assert unchecked(facts) == ["leader"]
+    assert unchecked(healthy()) == []

@@ -22,7 +22,7 @@ def main(scenario: str, config: str) -> None:
 
     from api.configuration import load
     from api.objects import Resource
-    from cli.explain import _sought
+    from cli.explain import sought
     from cli.main import application
     from controller import rights, watched
     from webhook import chart, hooks
@@ -36,7 +36,7 @@ def main(scenario: str, config: str) -> None:
         "in the chart": GANG.framework in chart.template(),
         "watched": GANG.resource in watching,
         "rights": f"resources: [{GANG.plural}]" in rights.template(),
-        "explained": _sought(f"{GANG.singular}/x")[0] is GANG,
+        "explained": sought(f"{GANG.singular}/x")[0] is GANG,
         "played": json.loads(played.stdout) if played.exit_code == 0 else played.output,
     }
     print(json.dumps(found))

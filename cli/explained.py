@@ -1,0 +1,182 @@
+"""An explanation as text for a terminal, and as an object for programs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from api import quantity
+from api.objects import Raw, key_of
+from cli.table import columns
+from cli.target import document
+from core.explain.explanation import Explanation, Holder
+from core.explain.parts import called
+from core.model.owner import GROUP, owner
+from seiretsu.running import Running
+
+_NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+"""NAMESPACE/NAME in a sentence."""
+_UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
+"""A preemptor in Kueue's sentence."""
+MOST_HIDDEN = 3
+"""So many kinds of objects that may not be read are named."""
+
+
+def plain(told: Explanation, running: Running | None = None, jobs: Mapping[str, str] | None = None) -> Raw:
+    """Returns the explanation as an object with a version; docs/simulate.md describes the fields. Amounts are
+    Kubernetes quantities.
+    """
+    known = jobs or {}
+    workload = {"namespace": told.key.namespace, "name": told.key.name}
+    job = known.get(str(told.key), "").partition("/")[2]
+    value: Raw = {
+        "workload": workload,
+        **({"job": job} if job else {}),
+        "state": told.state,
+        "clusterQueue": told.cluster_queue,
+        "reason": told.reason,
+        "message": told.message,
+        "summary": told.summary,
+        "evictedBefore": told.before,
+        "priority": told.priority,
+        "queuePosition": told.place or None,
+        "queueLength": told.waiting,
+        "waitingInCohort": told.rivals,
+        "ahead": [known.get(str(key), str(key)) for key in told.ahead],
+        "quota": [
+            {
+                "flavor": cell.flavor_resource.flavor,
+                "resource": cell.flavor_resource.resource,
+                **{
+                    name: quantity.text(cell.flavor_resource.resource, amount)
+                    for name, amount in (
+                        ("requested", cell.asked),
+                        ("free", cell.free),
+                        ("used", cell.used),
+                        ("nominal", cell.nominal),
+                        ("maximum", cell.most),
+                    )
+                },
+            }
+            for cell in told.cells
+        ],
+        "heldBy": [_holder(each, known) for each in told.holders],
+        "fairShares": [{"clusterQueue": name, "share": share} for name, share in told.shares],
+        "wouldHelp": [_with_jobs(way, known) for way in told.ways],
+        "notReadable": list(told.unseen),
+    }
+    if running is not None:
+        value["pods"] = {
+            "wanted": running.wanted,
+            "running": running.running,
+            "problems": [{"reason": each.reason, "message": each.message} for each in running.troubles],
+        }
+    return document("Explanation", value)
+
+
+def _holder(holder: Holder, jobs: Mapping[str, str]) -> Raw:
+    return {
+        "job": jobs.get(str(holder.key), str(holder.key)),
+        "clusterQueue": holder.cluster_queue,
+        "priority": holder.priority,
+        "holds": [
+            {"flavor": fr.flavor, "resource": fr.resource, "amount": quantity.text(fr.resource, amount)}
+            for fr, amount in sorted(holder.amounts.items())
+        ],
+    }
+
+
+def _holds(holder: Holder) -> str:
+    amounts = sorted(holder.amounts.items())
+    return ", ".join(f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in amounts)
+
+
+def jobs_of(objects: list[Raw]) -> dict[str, str]:
+    """Returns the Job of each Workload, both as NAMESPACE/NAME; also by the Workload's uid."""
+    found: dict[str, str] = {}
+    for each in objects:
+        by = owner(each) if each["kind"] == "Workload" else None
+        if by is not None:
+            job = f"{by.namespace}/{called(each) or by.name.removeprefix(GROUP)}"
+            found |= {str(key_of(each)): job, each["metadata"]["uid"]: job}
+    return found
+
+
+def text(told: Explanation, jobs: Mapping[str, str] | None = None, running: Running | None = None) -> str:
+    """Returns the explanation for a terminal; Workloads have the name of their Job, which users know."""
+    known = jobs or {}
+    named = _with_jobs("".join(f"{line}\n" for line in _lines(told)), known)
+    if known.get(str(told.key), str(told.key)) != str(told.key):
+        named = named.replace(":", f" (Workload {told.key.name}):", 1)
+    if running is not None:
+        named += "".join(f"{line}\n" for line in _pods(running))
+    return f"{told.summary}\n{named}" if told.summary else named
+
+
+def hidden(unseen: Sequence[str]) -> str:
+    """Returns what could not be read, for a sentence: the first kinds by name."""
+    shown = ", ".join(unseen[:MOST_HIDDEN])
+    rest = len(unseen) - MOST_HIDDEN
+    return f"{shown} and {rest} other kinds of objects" if rest > 0 else shown
+
+
+def _with_jobs(sentence: str, jobs: Mapping[str, str]) -> str:
+    """Names Workloads by their Jobs."""
+    named = _NAME.sub(lambda match: jobs.get(match[0], match[0]), sentence)
+    return _UID.sub(lambda match: f"({jobs[match[1]]})" if match[1] in jobs else match[0], named)
+
+
+def _pods(running: Running) -> Iterator[str]:
+    """What its pods do."""
+    if not running.troubles:
+        yield f"  {running.running} of {running.wanted} pods run or have succeeded"
+        return
+    yield ""
+    yield f"It does not run as a whole: {running.running} of {running.wanted} pods run or have succeeded"
+    yield from (f"  - {trouble}" for trouble in running.troubles)
+
+
+def _lines(told: Explanation) -> Iterator[str]:
+    where = f" in ClusterQueue {told.cluster_queue}" if told.cluster_queue else ""
+    place = f", queue position {told.place} of {told.waiting}" if told.place else ""
+    priority = f", priority {told.priority}" if told.priority is not None else ""
+    yield f"{told.key}: {told.state}{where}{place}{priority}"
+    if told.ahead:
+        shown = [str(key) for key in told.ahead[:5]] + ([f"{len(told.ahead) - 5} more"] if len(told.ahead) > 5 else [])
+        yield f"  behind {', '.join(shown)}"
+    if told.message:
+        yield f"  {told.reason + ': ' if told.reason else ''}{told.message}"
+    if told.before:
+        yield f"  It was evicted before: {told.before}"
+    if told.unseen:
+        yield ""
+        yield f"Your rights do not show {hidden(told.unseen)}. The role view in the whole cluster shows all of them."
+        yield "With that right the answer has the queue position, who holds the quota, and what would let it start."
+    if told.cells:
+        rows = [("FLAVOR", "RESOURCE", "ASKED", "FREE NOW", "IN USE", "OWN QUOTA", "MOST EVER")]
+        for c in told.cells:
+            amounts = (
+                quantity.text(c.flavor_resource.resource, n) for n in (c.asked, c.free, c.used, c.nominal, c.most)
+            )
+            rows.append((c.flavor_resource.flavor, c.flavor_resource.resource, *amounts))  # type: ignore[arg-type]
+        yield ""
+        yield from columns(rows).splitlines()
+    if told.holders:
+        yield ""
+        yield "Held by"
+        for h in told.holders[:10]:
+            yield f"  {h.key} in {h.cluster_queue}, priority {h.priority}: {_holds(h)}"
+        if len(told.holders) > 10:
+            yield f"  and {len(told.holders) - 10} more"
+    if len(told.shares) > 1:
+        yield ""
+        yield "Fair sharing: the lowest share is first (quota borrowed, in thousandths of what the cohort lends)"
+        yield from (f"  {name}: {share:.0f}" for name, share in told.shares)
+    if told.ways:
+        yield ""
+        yield "What would let it start"
+        yield from (f"  - {way}" for way in told.ways)
+    first = [f"{len(told.ahead)} ahead of it"] if told.ahead else []
+    others = [*first, *([f"{told.rivals} in other ClusterQueues of the cohort"] if told.rivals else [])]
+    if told.place and others:
+        yield f"Other waiting workloads may get free quota first: {', '.join(others)}."

@@ -1,0 +1,68 @@
+"""What `kubectl seiretsu explain` imports: its time is that of its imports, and these can be counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cli.world import rules
+from controller.settings import Settings
+from tests.cli.api_server import EMPTY, kubeconfig, serving
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {
+    *(
+        "aiohttp",
+        "pydantic.main",
+        "pydantic_core",
+        "cryptography",
+        "rich",
+        "structlog",
+        "starlette",
+        "hypercorn",
+        "uvloop",
+        "celpy",
+    ),
+    *("prometheus_client", "kubernetes", "rapidfuzz", "webhook", "app", "certs", "common_expression_language"),
+    *("cli.world", "cli.simulator", "controller.run", "controller.scheduler", "controller.kube.client"),
+}
+"""Each costs at least a tenth of the time in which the rest starts."""
+PROGRAM = """
+import json, sys
+sys.argv[1:] = json.loads(sys.argv[1])
+from cli.main import plugin
+try:
+    plugin()
+except SystemExit:
+    pass
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def imported(*words: str) -> set[str]:
+    """The modules of a process that ran a command of the plugin."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = [sys.executable, "-c", PROGRAM, json.dumps(words)]
+    done = subprocess.run(run, cwd=ROOT, env=environ, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_explain_imports_none_of_the_servers_libraries(tmp_path: Path) -> None:
+    with serving(lambda asked: EMPTY) as (url, asked):
+        found = imported("explain", "x", "-n", "default", "--kubeconfig", str(kubeconfig(tmp_path / "config", url)))
+    assert len(asked) > 10, "it has read the cluster"
+    assert found & HEAVY == set()
+    assert "cli.explain" in found
+
+
+def test_help_and_version_import_even_less() -> None:
+    assert imported("version") & (HEAVY | {"asyncio", "msgspec", "ssl", "yaml", "controller"}) == set()
+
+
+def test_without_a_configuration_the_settings_are_those_of_an_empty_one() -> None:
+    """So that `explain` needs no model of the Configuration."""
+    other = rules().controller
+    assert (Settings().policy, Settings().reading) == (other.policy, other.reading)
