@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from api import quantity
+from api.names import Resource
 from api.objects import Raw, key_of
 from cli.table import columns
 from cli.target import document
@@ -18,6 +19,7 @@ _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-
 """NAMESPACE/NAME in a sentence."""
 _UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
 """A preemptor in Kueue's sentence."""
+_FIRST = (Resource.CLUSTER_QUEUES, Resource.COHORTS, Resource.RESOURCE_FLAVORS, Resource.WORKLOADS, "pods")
 MOST_HIDDEN = 3
 """So many kinds of objects that may not be read are named."""
 
@@ -114,8 +116,10 @@ def text(told: Explanation, jobs: Mapping[str, str] | None = None, running: Runn
 
 
 def hidden(unseen: Sequence[str]) -> str:
-    """Returns what could not be read, for a sentence: the first kinds by name."""
-    shown = ", ".join(unseen[:MOST_HIDDEN])
+    """Returns what could not be read, for a sentence: the kinds that the answer depends on most by name."""
+    known = {plural: place for place, plural in enumerate(_FIRST)}
+    ordered = sorted(unseen, key=lambda each: known.get(each.split()[0], len(known)))
+    shown = ", ".join(ordered[:MOST_HIDDEN])
     rest = len(unseen) - MOST_HIDDEN
     return f"{shown} and {rest} other kinds of objects" if rest > 0 else shown
 

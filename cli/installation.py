@@ -84,7 +84,7 @@ async def read(client: Client) -> Facts:
         await listed(SERVICES, namespace, fields=f"metadata.name={name}")
         await listed(ENDPOINT_SLICES, namespace, labels=f"kubernetes.io/service-name={name}")
     targets = {(called_at(one), one.get("caBundle") or ""): one for one in called}
-    reached = {each: await _handshake(one, objects) for each, one in targets.items()}
+    reached = {each: await handshake(one, objects) for each, one in targets.items()}
     return Facts(
         now=datetime.now(UTC),
         objects=objects,
@@ -126,7 +126,7 @@ def _expiry(bundle: str) -> datetime | None:
     return None
 
 
-async def _handshake(config: Raw, objects: Mapping[str, Sequence[Raw]]) -> str | None:
+async def handshake(config: Raw, objects: Mapping[str, Sequence[Raw]]) -> str | None:
     """Returns why a webhook's ``caBundle`` does not verify the program that answers, '' if it does or cannot be known,
     None if nothing answers at its URL. The pods of a Service can be reached from inside of the cluster only.
     """

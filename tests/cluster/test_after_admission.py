@@ -1,0 +1,64 @@
+"""Why an admitted job does not run, on the real control plane: ``explain``, and the event of the controller."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from api.objects import Raw
+from tests.cluster.world import World, job
+
+pytestmark = pytest.mark.cluster
+
+HOUR = 3600.0
+
+
+def problems(world: World, name: str) -> dict[str, str]:
+    """The reasons and sentences of ``explain``."""
+    found = json.loads(world.explain(name, "-o", "json"))
+    return {each["reason"]: each["message"] for each in found.get("pods", {}).get("problems", ())}
+
+
+def resource_quota(name: str, **hard: str) -> Raw:
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": {"hard": hard}}
+
+
+def test_pods_that_a_resource_quota_refuses_are_explained(world: World) -> None:
+    world.plane.kubectl("apply", "-n", world.namespace, "-f", "-", stdin=json.dumps(resource_quota("small", pods="2")))
+    world.queue("q", 3)
+    world.job("fill", "q", cpu=1, pods=3, seconds=HOUR)
+    said = world.until("the refusal is explained", lambda: problems(world, "fill").get("FailedCreate", ""))
+    assert said.startswith("2 of 3 pods exist, and the next is refused: a pod is forbidden: exceeded quota: small")
+    assert "A ResourceQuota of the namespace is in the way" in said
+    text = world.explain("fill")
+    assert "It does not run as a whole: 2 of 3 pods run" in text
+
+
+def test_pods_that_no_node_can_run_are_explained_in_the_schedulers_words(world: World) -> None:
+    world.queue("q", 3)
+    wrong = job("mainframe", "q", cpu=1, pods=2, seconds=HOUR)
+    wrong["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/arch": "s390x"}
+    world.create(wrong)
+    said = world.until("it is explained", lambda: problems(world, "mainframe").get("Unschedulable", ""))
+    assert said.startswith("2 of 2 pods are Pending: 0/")
+    assert "nodes are available" in said
+
+
+def test_a_job_whose_controller_does_not_exist_is_explained(world: World) -> None:
+    world.queue("q", 3)
+    world.create(
+        {
+            **(made := job("nobody", "q", cpu=1, pods=2, seconds=HOUR)),
+            "spec": {**made["spec"], "managedBy": "example.com/x"},
+        }
+    )
+    said = world.until("it is explained", lambda: problems(world, "nobody").get("NoController", ""))
+    assert said.startswith("none of its 2 pods exists: spec.managedBy is example.com/x, so only that controller")
+
+
+def test_a_job_that_runs_has_no_problem(world: World) -> None:
+    world.queue("q", 3)
+    world.job("fine", "q", cpu=1, pods=2, seconds=HOUR)
+    world.until("its pods run", lambda: "  2 of 2 pods run or have succeeded" in world.explain("fine"))
+    assert problems(world, "fine") == {}
