@@ -11,7 +11,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 
-import structlog
+from controller.kube.log import get_logger
 
 Begin = Callable[[], Iterator[None]]
 """Begins a sweep: it looks up its objects only then, and yields before a step takes a millisecond."""
@@ -19,7 +19,7 @@ Begin = Callable[[], Iterator[None]]
 AT_ONCE = 8
 """Sweeps in progress: each may hold the keys of all objects, so their number is limited."""
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Sweeps:
