@@ -263,6 +263,7 @@ class EvictedReason:
     EVICTED_ON_MANAGER_CLUSTER: Final = "EvictedOnManagerCluster"
     VARIANT_EVICTED: Final = "VariantEvicted"
     CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
+    PODS_WITHOUT_QUOTA: Final = "PodsWithoutQuota"  # not Kueue's, which does not look
     DUE_TO: Final = "DueTo"
 
 
@@ -351,6 +352,7 @@ class Event:
 
     STARTED: Final = "Started"
     SUSPENDED: Final = "Suspended"
+    RUNS_WITHOUT_QUOTA: Final = "RunsWithoutQuota"
     STOPPED: Final = "Stopped"
     CREATED_WORKLOAD: Final = "CreatedWorkload"
     UPDATED_WORKLOAD: Final = "UpdatedWorkload"

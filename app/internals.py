@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from certs.keeper import Keeper
 from certs.live import LiveContext
 from certs.plan import RotationStep
+from controller.guard import DEEDS, Guard
 from controller.kube.client import Client
 from controller.kube.pressure import Budget
 from controller.kube.reflector import Reflector
@@ -57,7 +58,11 @@ class Pauses:
 
 
 def of_controller(
-    client: Client, reflectors: Iterable[Reflector[Any]], budget: Budget, leads: Callable[[], bool]
+    client: Client,
+    reflectors: Iterable[Reflector[Any]],
+    budget: Budget,
+    leads: Callable[[], bool],
+    guard: Guard | None = None,
 ) -> Iterator[Metric]:
     """Yields what is known of the controller."""
     leader = GaugeMetricFamily("seiretsu_leader", "1 if this replica leads: it admits and writes")
@@ -104,6 +109,15 @@ def of_controller(
     waiting = GaugeMetricFamily("seiretsu_write_budget_waiting", "Writes that wait for the budget")
     waiting.add_metric([], budget.waiting)
     yield from (interval, slowdown, waiting)
+    if guard is not None:
+        watched = GaugeMetricFamily("seiretsu_guard_pods", "Pods on nodes that the guard counts for their jobs")
+        watched.add_metric([], len(guard.pods))
+        stopped = CounterMetricFamily(
+            "seiretsu_guard_stops_total", "What was stopped, or reported, because it ran without quota", labels=["what"]
+        )
+        for what in DEEDS:
+            stopped.add_metric([what], guard.did[what])
+        yield from (watched, stopped)
 
 
 def of_certificates(live: LiveContext, keeper: Keeper | None) -> Iterator[Metric]:

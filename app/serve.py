@@ -129,7 +129,9 @@ async def _serve(
         controller = Controller(fenced, decided.controller, metrics.registry)
         metrics.sources.append(controller.gauges.families)
         metrics.sources.append(
-            lambda: of_controller(fenced, controller.reflectors, controller.budget, controller.leading.is_set)
+            lambda: of_controller(
+                fenced, controller.reflectors, controller.budget, controller.leading.is_set, controller.guard
+            )
         )
         process = Composition(decided, client, controller, metrics)
         process.tasks.start("repeated warnings", logs.summarize(repeats))

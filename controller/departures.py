@@ -1,8 +1,8 @@
 """Keeps the quota of Workloads whose job was deleted until the job's pods are gone.
 
 ``kubectl delete job --cascade=orphan`` leaves the pods running; after any other deletion they need time to terminate.
-Nothing is requested for jobs that run or have ended, and pods are not watched: the pods of one job are listed by label
-when the job is deleted, and again after waits that double. Everything that must survive a restart is in the Workload
+Nothing is requested for jobs that run or have ended: the pods of one job are listed by label when the job is deleted,
+and again after waits that double. Everything that must survive a restart is in the Workload
 (its finalizer, its reservation); a new process lists the pods again.
 """
 

@@ -1,7 +1,7 @@
 """Removes the scheduling gates from pods of elastic jobs that are admitted.
 
-Pods are not watched: a job's status shows when it has pods that are not ready, and only then, for elastic jobs alone,
-they are listed.
+Pods with gates are not watched: a job's status shows when it has pods that are not ready, and only then, for elastic
+jobs alone, they are listed.
 """
 
 from __future__ import annotations

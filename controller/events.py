@@ -168,6 +168,11 @@ def evicted(reason: str, message: str, cause: str = "") -> Event:
     return Event(NORMAL, f"{names.Event.EVICTED_DUE_TO}{reason}{due}", message)
 
 
+def without_quota(sentence: str) -> Event:
+    """On a pod that is deleted because it runs without quota, or on what would be stopped if the guard only reports."""
+    return Event(WARNING, names.Event.RUNS_WITHOUT_QUOTA, sentence)
+
+
 def evicted_by_preemption(victim: Victim) -> Event:
     """On the victim: it is evicted, and for which workload."""
     return evicted(names.EvictedReason.PREEMPTED, victim.message)

@@ -30,6 +30,9 @@ UNWATCHED: Final = (
 UNGATED: Final = (resources.PODS, ("patch",))
 """Pods of elastic jobs lose their scheduling gate."""
 
+GUARDED: Final = (resources.PODS, ("list", "watch", "delete"))
+"""The guard watches the pods that run, and deletes those without quota."""
+
 DEFINITIONS: Final[Raw] = {
     "apiGroups": ["apiextensions.k8s.io"],
     "resources": ["customresourcedefinitions"],
@@ -46,8 +49,10 @@ HEAD: Final = """{{- /* Made by `make generate` from controller/watched.py. */ -
 {{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
 {{- $gates := default (dict) $configuration.featureGates -}}
 {{- $kept := default (dict) (default (dict) $configuration.objectRetentionPolicies).workloads -}}
+{{- $guard := default (dict) (default (dict) $configuration.seiretsu).guard -}}
 """
 ELASTIC: Final = 'ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false"'
+GUARD: Final = 'ne (toString $guard.action) "Ignore"'
 DELETES_JOBS: Final = 'hasKey $kept "afterDeactivatedByKueue"'
 MULTIKUEUE: Final = 'ne (toString (get $gates "MultiKueue")) "false"'
 OWN_CERTIFICATE: Final = 'not (include "seiretsu.mountsCertificate" .)'
@@ -90,7 +95,7 @@ def template() -> str:
     """
     text = HEAD + _lines(rules(row for row in WATCHED if not row.multikueue)) + _lines(unwatched())
     text += _if(MULTIKUEUE, rules(row for row in WATCHED if row.multikueue))
-    text += _if(ELASTIC, [_rule(*UNGATED)]) + _if(OWN_CERTIFICATE, [DEFINITIONS])
+    text += _if(ELASTIC, [_rule(*UNGATED)]) + _if(GUARD, [_rule(*GUARDED)]) + _if(OWN_CERTIFICATE, [DEFINITIONS])
     for kind in kinds.ALL:
         own = rows([kind])[len(WATCHED) :]
         text += _if(kind.enabled_in_helm, rules(row for row in own if not row.multikueue))

@@ -23,6 +23,7 @@ from controller.custom_labels import CustomLabels
 from controller.dispatch import Dispatcher
 from controller.events import PROVISIONING, SCHEDULER, VARIANTS, WORKLOADS, Events, job_component
 from controller.gauges import Gauges
+from controller.guard import Guard
 from controller.jobs import JobReconciler
 from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
@@ -32,6 +33,7 @@ from controller.kube.pressure import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import HEARD_AT_ONCE
 from controller.lookup import cache_lookup
+from controller.managed import Managed
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
 from controller.multikueue.workloads import MultiKueue
@@ -175,6 +177,11 @@ class Controller:
         ]
         people = Events(self._recorder, SCHEDULER)
         self.waiting = WaitEvents(self.caches, people, kinds, room=self._room)
+        self.guard: Guard | None = None
+        if self.settings.guard.enabled:
+            of_pods = Managed(self.caches, self.settings, self.owners)
+            people = Events(self._recorder, WORKLOADS)
+            self.guard = Guard(self.caches, writer, client, of_pods, people, self.settings)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.pod_owners = [
             PodOwnerReconciler(
@@ -325,6 +332,8 @@ class Controller:
             group.create_task(self.usage.run(), name="usage")
             group.create_task(self.mirror.run(), name="queue-mirror")
             group.create_task(self.waiting.run(), name="waiting")
+            if self.guard is not None:
+                group.create_task(self.guard.run(), name="guard")
             group.create_task(self.provisioning.run(), name="provisioning")
             if self.settings.policy.concurrent_admission:
                 group.create_task(self.variants.run(), name="variants")

@@ -7,13 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from api import names
+from api import names, quantity
 from api.feature_gates import enabled
 from controller import families
 from controller.caches import Reading
 from controller.custom_labels import CustomLabel
 from core.jobs.workload import NOTHING_COPIED, Copied
-from core.model import Selector
+from core.model import Requests, Selector
 from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
 from core.multikueue.group import Policy
 from core.multikueue.kubeconfig import NOTHING, Allowed
@@ -58,6 +58,18 @@ class MultiKueueSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """The section ``seiretsu.guard``. ``injected`` is what containers may request that admission of others adds to a
+    pod, in base units; pods may terminate for ``terminating_seconds`` without being counted.
+    """
+
+    enabled: bool = True
+    evicts: bool = True
+    injected: Requests = field(default_factory=dict)
+    terminating_seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The defaults are those of Kueue. Retention is in seconds, None keeps objects without limit; without
     ``leader_election`` this process always leads.
@@ -81,6 +93,7 @@ class Settings:
     local_queue_metrics: Selector | None = EVERY
     hidden_metrics: frozenset[str] = frozenset()
     custom_labels: tuple[CustomLabel, ...] = ()
+    guard: GuardSettings = field(default_factory=GuardSettings)
 
     @property
     def wait_for_pods_ready(self) -> bool:
@@ -132,6 +145,17 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
         local_queue_metrics=_local_queue_metrics(configuration),
         hidden_metrics=families.hidden(configuration.feature_gates),
         custom_labels=_custom_labels(configuration),
+        guard=_guard(configuration),
+    )
+
+
+def _guard(configuration: Configuration) -> GuardSettings:
+    section = configuration.seiretsu.guard
+    return GuardSettings(
+        enabled=section.action != "Ignore",
+        evicts=section.action == "Evict",
+        injected={name: quantity.amount(name, value) for name, value in section.injected_requests.items()},
+        terminating_seconds=section.terminating_limit.total_seconds(),
     )
 
 

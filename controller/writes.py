@@ -70,13 +70,13 @@ class Writer:
             return answer
         return self._entered(resource, answer)
 
-    async def delete(self, resource: Resource, key: Key, uid: str) -> None:
+    async def delete(self, resource: Resource, key: Key, uid: str, *, grace: int | None = None) -> None:
         """Delete this very object; gone already is as good. Finalizers or its grace period may keep it: then the caches
-        see it deleting.
+        see it deleting. ``grace`` are the seconds that a pod may take, if not its own.
         """
         try:
             with self._noting(f"delete {resource.plural}"):
-                answer = await self.client.delete(resource, key.name, key.namespace, uid=uid)
+                answer = await self.client.delete(resource, key.name, key.namespace, uid=uid, grace=grace)
         except NotFound:
             self._removed(resource, key, uid)
             return

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from api.configuration.base import Section
+from api.configuration.guard import Guard
 from api.v1beta2.base import LabelSelector
 
 Action = Literal["Ignore", "Warn", "Deny"]
@@ -65,3 +66,5 @@ class SeiretsuSection(Section):
 
     feedback: Feedback = Field(default_factory=Feedback)
     """Feedback about objects that would wait for ever."""
+    guard: Guard = Field(default_factory=Guard)
+    """What is done about pods that run without quota."""

@@ -222,14 +222,19 @@ class Client:
         uid: str = "",
         resource_version: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+        grace: int | None = None,
     ) -> Raw:
-        """Delete an object, only if it still is that ``uid`` and version where given (``Conflict`` otherwise)."""
+        """Delete an object, only if it still is that ``uid`` and version where given (``Conflict`` otherwise).
+        ``grace`` are the seconds that a pod may take, if not its own.
+        """
         preconditions = {"uid": uid} if uid else {}
         if resource_version:
             preconditions["resourceVersion"] = resource_version
         body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if preconditions:
             body["preconditions"] = preconditions
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
         return await self._call("delete", resource, resource.path(namespace, name), body=body)
 
     async def raw(self, path: str) -> Raw:

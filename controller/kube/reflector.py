@@ -84,7 +84,7 @@ class Reflector(Generic[T]):
 
     ``size_limit`` is shared by all reflectors of an API server that is not trusted. While there is more, the store
     keeps what it has, and the list is tried again every half minute. ``pace`` limits the events of its watches that are
-    read.
+    read. ``decode`` reads a line of the watch instead of ``decoded``, and may leave out fields.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class Reflector(Generic[T]):
         silence_seconds: float = 90.0,
         size_limit: SizeLimit | None = None,
         pace: Throttle | None = None,
+        decode: Callable[[bytes], tuple[str, Raw]] | None = None,
         on_synced: Callable[[], None] = lambda: None,
         on_connection: Callable[[ApiError | None], None] = lambda error: None,
         on_served: Callable[[bool], None] = lambda served: None,
@@ -121,6 +122,7 @@ class Reflector(Generic[T]):
         self._silence_seconds = silence_seconds
         self._size_limit = size_limit
         self._pace = pace
+        self._decode = decode or decoded
         self._on_synced = on_synced
         self._on_connection = on_connection
         self._on_served = on_served
@@ -295,7 +297,7 @@ class Reflector(Generic[T]):
                     self.undecodable += 1
                     log.warning("event skipped: too long", resource=self.resource.plural)
                     continue
-                event, raw = _decoded(line)
+                event, raw = self._decode(line)
                 if event == "ERROR":
                     raise from_status(raw)
                 if listing is None:
@@ -335,7 +337,7 @@ class Reflector(Generic[T]):
         self._version = version or self._version
 
 
-def _decoded(line: bytes) -> tuple[str, Raw]:
+def decoded(line: bytes) -> tuple[str, Raw]:
     """Returns the type and the object of a watch event; raises ``Unintelligible`` for anything else."""
     try:
         event = orjson.loads(line)

@@ -35,6 +35,10 @@ from core.workload.actions import (
 
 NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
 NO_QUEUE = f"The workload names no LocalQueue: set label {names.Label.QUEUE_NAME} on its job"
+_PUT_OFF = frozenset(
+    {EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK, EvictedReason.PODS_WITHOUT_QUOTA}
+)
+"""Reasons of evictions after which a Workload waits until its ``requeueAt``."""
 _OF_THE_CYCLE = frozenset(
     {
         PendingReason.WAITING_FOR_QUOTA,
@@ -160,7 +164,7 @@ def backoff(w: Workload, s: Surroundings) -> LifecycleAction | None:
     As in Kueue, the backoff also ends while the pods still hold quota, but only if the condition Requeued reports the
     backoff; otherwise ``requeueAt`` stays until the quota is released, or permanently if the Workload finishes first.
     """
-    put_off = _kept_out(w) in (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)
+    put_off = _kept_out(w) in _PUT_OFF
     ended = put_off and w.holds(names.Condition.EVICTED) and w.requeue_at is not None and w.requeue_at <= s.now
     if not w.active or (w.holds(names.Condition.QUOTA_RESERVED) and not ended):
         return None

@@ -223,6 +223,11 @@ def backed_off(workload: Workload, backoff: Backoff, now: float) -> Workload:
     return replace(workload, requeue_count=count, requeue_at=max(until, workload.requeue_at or until))
 
 
+def kept_out(workload: Workload, until: float) -> Workload:
+    """It is not queued again before this time."""
+    return replace(workload, requeue_at=max(until, workload.requeue_at or until))
+
+
 def with_checks(workload: Workload, required: Iterable[str], now: float) -> Workload:
     """With exactly the required checks, by name; new ones begin as Pending."""
     known = {check.name: check for check in workload.checks}

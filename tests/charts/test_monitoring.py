@@ -166,6 +166,7 @@ FIRING: Final[dict[str, list[Raw]]] = {
     "SeiretsuEvictionStorm": [
         series("kueue_evicted_workloads_total{JOB,cluster_queue='a',reason='Preempted'}", "0+5x90"),
     ],
+    "SeiretsuPodsWithoutQuota": [series("seiretsu_guard_stops_total{JOB,what='deleted_pods'}", "0x60 1x30")],
     "SeiretsuQuotaExceeded": [
         series("kueue_cohort_subtree_resource_reservations{JOB,cohort='a',flavor='f',resource='cpu'}", "9x90"),
         series("kueue_cohort_subtree_quota{JOB,cohort='a',flavor='f',resource='cpu'}", "8x90"),

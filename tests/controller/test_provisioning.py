@@ -96,7 +96,7 @@ class Api:
         fails = self._write(f"patch {resource.plural}")
         return self._answer(fails, self.enter(resource, {**old, "status": body["status"]}))
 
-    async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str) -> Raw:
+    async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str, grace: int | None) -> Raw:
         if (resource, Key(namespace, name)) not in self.objects:
             raise NotFound(404, "NotFound", "it is gone")
         fails = self._write(f"delete {resource.plural}")

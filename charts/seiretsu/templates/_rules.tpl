@@ -4,6 +4,7 @@
 {{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
 {{- $gates := default (dict) $configuration.featureGates -}}
 {{- $kept := default (dict) (default (dict) $configuration.objectRetentionPolicies).workloads -}}
+{{- $guard := default (dict) (default (dict) $configuration.seiretsu).guard -}}
 - apiGroups: [""]
   resources: [namespaces, limitranges, nodes, resourcequotas]
   verbs: [list, watch]
@@ -91,6 +92,11 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [patch]
+{{- end }}
+{{- if ne (toString $guard.action) "Ignore" }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch, delete]
 {{- end }}
 {{- if not (include "seiretsu.mountsCertificate" .) }}
 - apiGroups: [apiextensions.k8s.io]

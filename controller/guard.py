@@ -1,0 +1,548 @@
+"""The guard: finds pods that run without quota, and stops them. It knows nothing of how that can be brought about.
+
+It watches the pods that are on a node, counts them for their jobs, and compares that with what the Workloads of the job
+were granted (``core.guard``). A pod is counted for the job that controls it, through any number of objects; without
+such a job for the one that its labels name, or that it was counted for before; else for itself, if it should be queued
+itself. What exceeds is confirmed by a fresh list of the pods in the namespace, so that no watch that is late is a
+reason to stop anything.
+
+It runs in the leader only. Its sentences and its limits are in ``core.guard.judge``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Literal, NamedTuple, cast, get_args
+
+import structlog
+
+from api import names
+from api.objects import key_of
+from controller import events, resources
+from controller.caches import Caches
+from controller.events import Recorder
+from controller.kube.client import Client
+from controller.kube.errors import Conflict, Forbidden, NotFound, Unauthorized
+from controller.kube.reflector import Reflector
+from controller.kube.store import Store
+from controller.kube.workqueue import WorkQueue
+from controller.living import RUNNING, LivingPods, read
+from controller.managed import Managed
+from controller.settings import Settings
+from controller.writes import Writer
+from core.guard.judge import (
+    LEAVES_SECONDS,
+    NOTHING,
+    STOPS_SECONDS,
+    Charged,
+    Excess,
+    Grant,
+    Verdict,
+    evicted_at,
+    excess,
+    granted,
+    judge,
+)
+from core.guard.pods import Kin, Lean, Pod, Shape
+from core.jobs import meta
+from core.jobs.kinds import POD
+from core.jobs.owners import NestingError
+from core.model import Key, Raw, Workload
+from core.model.owner import GROUP, Reference
+from core.wire.conditions import status_patch
+from core.wire.pod_requests import RequestRules
+from core.workload import transitions
+
+CONFIRM_SECONDS: Final = 0.4
+"""Pods run without quota for so long before the API server is asked for them: most of what looks like it is over by
+then, because the watches of pods and of Workloads do not report in one order."""
+SETTLE_SECONDS: Final = 0.5
+"""How often pods whose owners are not known yet are looked at again."""
+SWEEP_SECONDS: Final = 30.0
+"""How often all pods are looked at that are counted for no job, or terminate."""
+UNCONFIRMED_SECONDS: Final = 2.0
+"""How long an account is left alone of which only the watch, and not the API server, shows an excess."""
+AT_ONCE: Final = 100
+"""So many pods are deleted before they are listed again."""
+SHARE: Final = 0.1
+"""The part of its time for which the guard may list pods of one namespace."""
+REPORTED_SECONDS: Final = 300.0
+"""How long the same excess is not reported again, if the guard only reports."""
+TRIES: Final = 4
+"""So often an owner that is not in its store yet is waited for before it is asked for."""
+BASE_SECONDS, MOST_SECONDS = 5.0, 600.0
+"""How long an evicted Workload is kept out of its queue, doubled with each eviction for this reason."""
+
+Deed = Literal["evicted_workloads", "deleted_pods", "ended_pods", "reported_jobs"]
+DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)
+
+log = structlog.get_logger(__name__)
+
+
+class Account(NamedTuple):
+    """What pods are counted for, in a namespace: the uid of a job, or ``workload/`` and the name of a Workload whose
+    pods have no job in common.
+    """
+
+    namespace: str
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Counted:
+    """The pods of an account: how many of each shape, without those that terminate.
+
+    ``grant`` is what its Workloads grant, None if that is not computed, and until when if they do not change; ``left``
+    is what they granted until a moment ago, which counts until ``leaves``. ``due`` is when the account is looked at
+    again, 0 if nothing exceeds.
+    """
+
+    account: Account
+    shapes: Counter[Shape]
+    grant: Grant | None = None
+    until: float = inf
+    left: Grant = NOTHING
+    leaves: float = 0.0
+    due: float = 0.0
+    pods: int = 0
+    reported: float = 0.0
+
+
+class Charge(NamedTuple):
+    """What a pod is counted for; ``stray`` if not its controller shows that."""
+
+    counted: Counted
+    stray: bool
+
+
+class Guard:
+    """``run`` it while this process leads. ``did`` counts what it stopped, for metrics."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        client: Client,
+        managed: Managed,
+        recorder: Recorder,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.caches = caches
+        self.writer = writer
+        self.managed = managed
+        self.recorder = recorder
+        self.settings = settings
+        self.clock = clock
+        self.did: Counter[Deed] = Counter()
+        rules = RequestRules(
+            transformations=settings.reading.transformations, excluded_prefixes=settings.reading.excluded_prefixes
+        )
+        self.pods = LivingPods(Lean(rules), self.changed)
+        self.reflector: Reflector[Pod] = Reflector(
+            client, resources.PODS, cast("Store[Pod]", self.pods), field_selector=RUNNING, decode=read
+        )
+        self.queue = WorkQueue[str]("guard", longest_seconds=30.0)
+        self._client = client
+        self._enabled = POD in caches.kinds
+        self._counted: dict[Account, Counted] = {}
+        self._suspects: defaultdict[str, dict[Account, Counted]] = defaultdict(dict)
+        self._unsettled: dict[str, int] = {}
+        self._local_queues: Counter[str] = Counter()
+        self._since = clock()
+
+    # What pods are counted for
+
+    def changed(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod changed: it is counted for its job."""
+        before = old.charge if old is not None else None
+        if old is not None and new is not None and _same(old, new):
+            new.charge = before
+            return
+        if new is not None:
+            new.charge = self._charged(new, old)
+        charge = new.charge if new is not None else None
+        if new is not None and isinstance(charge, Charge):
+            self._count(charge.counted, new, 1)
+        if old is not None and isinstance(before, Charge):  # after the new one, which may be of the same account
+            self._count(before.counted, old, -1)
+        if isinstance(charge, Charge):
+            self._compare(charge.counted)
+        elif new is None and old is not None:
+            self._unsettled.pop(old.uid, None)
+
+    def _charged(self, pod: Pod, old: Pod | None = None) -> Charge | None:
+        """What a pod is counted for."""
+        found = self._attributed(pod, old)
+        if found is None:
+            return None
+        account, stray = found
+        counted = self._counted.get(account)
+        if counted is None:
+            counted = self._counted[account] = Counted(account, Counter())
+        return Charge(counted, stray)
+
+    def _attributed(self, pod: Pod, old: Pod | None) -> tuple[Account, bool] | None:
+        """The account of a pod, and whether it is a stray: what it was counted for before if nothing shows its job."""
+        found = self._account(pod)
+        if found is None and old is not None and isinstance(old.charge, Charge):
+            return old.charge.counted.account, True
+        return found
+
+    def _account(self, pod: Pod) -> tuple[Account, bool] | None:
+        kin = pod.kin
+        if not self._concerns(kin.namespace):
+            return None
+        own = self._of_uid(kin.namespace, pod.uid) or (kin.above and self._of_uid(kin.namespace, kin.above.uid))
+        if own:
+            return own, False
+        if kin.above is not None and (over := self.pods.get(kin.above.uid)) is not None:
+            return (over.charge.counted.account, over.charge.stray) if isinstance(over.charge, Charge) else None
+        above, unread = self._above(pod)
+        if unread:
+            self._unsettled.setdefault(pod.uid, 0)
+            return None
+        self._unsettled.pop(pod.uid, None)
+        if above is not None:
+            return self._of_uid(kin.namespace, above.uid) or Account(kin.namespace, above.uid), False
+        group = meta.pod_group(kin.raw)
+        if group and self._enabled:
+            return Account(kin.namespace, f"workload/{group}"), False
+        if named := self._named(kin):
+            return named, True
+        return (Account(kin.namespace, pod.uid), False) if self._to_be_queued(pod) else None
+
+    def _concerns(self, namespace: str) -> bool:
+        """Whether jobs of a namespace may be queued at all: pods of others are not looked at."""
+        queues = self.settings.manage_jobs_without_queue_name or self._local_queues[namespace] > 0
+        used = queues or bool(self.caches.workloads.by_index("namespace", namespace))
+        return used and self.managed.namespace(namespace)
+
+    def _of_uid(self, namespace: str, uid: str) -> Account | None:
+        """The account of the job with that uid; None if it has no Workload."""
+        for raw in self.caches.workloads.by_index("job-uid", uid):
+            account = account_of(raw)
+            if account.name == uid and account.namespace == namespace:
+                return account
+        return None
+
+    def _above(self, pod: Pod) -> tuple[Reference | None, bool]:
+        """What is queued instead of a pod; True where an owner is not known yet."""
+        above = pod.kin.above
+        if above is None:
+            return None, False
+        if self._unsettled.get(pod.uid, 0) < TRIES and self._may_come(pod.kin, above):
+            return None, True
+        try:
+            found = self.managed.above(pod.kin.raw)
+        except NestingError:
+            return None, False
+        return found.ancestor, found.unread is not None and self._unsettled.get(pod.uid, 0) < 60 * TRIES
+
+    def _may_come(self, kin: Kin, above: Reference) -> bool:
+        """Whether an owner is of a kind that is watched, and its watch has not reported it yet."""
+        kinds = (each for each in self.caches.kinds if (each.group, each.kind) == (above.group, above.kind))
+        found = next(kinds, None)
+        return found is not None and self.caches.stores[found.resource].get(Key(kin.namespace, above.name)) is None
+
+    def _named(self, kin: Kin) -> Account | None:
+        """The account of the job that labels and annotations name, which a start sets in the templates."""
+        labels = meta.labels(kin.raw)
+        for label in (names.Label.JOB_UID, names.JobControllerLabel.CONTROLLER_UID):
+            if found := self._of_uid(kin.namespace, str(labels.get(label) or "")):
+                return found
+        name = meta.annotations(kin.raw).get(names.Annotation.WORKLOAD)
+        raw = self.caches.workloads.get(Key(kin.namespace, str(name))) if name else None
+        return account_of(raw) if raw is not None else None
+
+    def _to_be_queued(self, pod: Pod) -> bool:
+        """Whether a pod should wait for quota itself: one that admission has handled, or that came after this process
+        began, so that admission has seen it. Pods that ran before are not stopped because a setting changed.
+        """
+        raw = pod.kin.raw
+        if not self._enabled or not POD.covers(raw, self.settings.frameworks):
+            return False
+        return pod.kin.marked or (pod.created >= self._since and self.managed.selects(raw))
+
+    # Comparison
+
+    def _count(self, counted: Counted, pod: Pod, sign: int) -> None:
+        counted.pods += sign
+        if not pod.deleted:
+            counted.shapes[pod.shape] += sign
+            if not counted.shapes[pod.shape]:
+                del counted.shapes[pod.shape]
+        if not counted.pods:
+            self._counted.pop(counted.account, None)
+            self._suspects[counted.account.namespace].pop(counted.account, None)
+
+    def _workloads(self, account: Account) -> list[Workload]:
+        """The Workloads of an account."""
+        prefix, _, name = account.name.partition("/")
+        if name and prefix == "workload":
+            found = self.caches.get(Key(account.namespace, name))
+            return [found] if found is not None else []
+        raws = self.caches.workloads.by_index("job-uid", account.name)
+        values = (self.caches.get(key_of(raw)) for raw in raws if account_of(raw) == account)
+        return [each for each in values if each is not None]
+
+    def _grant(self, counted: Counted, now: float) -> Grant:
+        """What is granted to an account, with what was granted until a moment ago."""
+        if counted.grant is None or now >= counted.until:
+            workloads = self._workloads(counted.account)
+            counted.grant = granted(workloads, now)
+            ends = (each + STOPS_SECONDS for each in map(evicted_at, workloads) if each)
+            counted.until = min((each for each in ends if each > now), default=inf)
+        return counted.grant | counted.left if now < counted.leaves else counted.grant
+
+    def _excess(self, counted: Counted, has: Grant) -> tuple[Excess, ...]:
+        """What of an account exceeds a grant. What others may add to pods is only looked at if something does."""
+        found = excess(counted.shapes, has)
+        if not found or not self.settings.guard.injected:
+            return found
+        known = self._containers(self._workloads(counted.account))
+        return excess(counted.shapes, has, injected=self.settings.guard.injected, known=known)
+
+    def _compare(self, counted: Counted) -> None:
+        """Notes when an account is to be looked at: soon if it exceeds, else when it will if nothing changes."""
+        now = self.clock()
+        has = self._grant(counted, now)
+        if self._excess(counted, has):
+            due = now + CONFIRM_SECONDS
+        elif now < counted.leaves and counted.grant is not None and self._excess(counted, counted.grant):
+            due = min(counted.leaves, counted.until)
+        elif counted.until < inf and counted.shapes:
+            due = counted.until
+        else:
+            return
+        if not counted.due or due < counted.due:
+            self._suspect(counted, due)
+
+    def _suspect(self, counted: Counted, due: float) -> None:
+        counted.due = due
+        self._suspects[counted.account.namespace][counted.account] = counted
+        self.queue.add_after(counted.account.namespace, max(0.01, due - self.clock()))
+
+    def workload_changed(self, old: Workload | None, new: Workload | None) -> None:
+        """A Workload changed: what it grants may have changed."""
+        value = new or old
+        if value is None:
+            return
+        counted = self._counted.get(_account(value))
+        if counted is None:
+            return
+        now = self.clock()
+        before = self._grant(counted, now)
+        counted.grant = None
+        after = self._grant(counted, now)
+        if before | after != after:
+            counted.left, counted.leaves = before, now + LEAVES_SECONDS
+        self._compare(counted)
+
+    # Work
+
+    async def run(self) -> None:
+        """Follows the pods and stops those without quota, until cancelled."""
+        self.caches.local_queues.on_change(self._queue_changed)
+        self.caches.observers.append(self.workload_changed)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.reflector.run(), name="reflector-living-pods")
+                group.create_task(self.queue.run(4, self.reconcile), name="guard-queue")
+                group.create_task(self._settle(), name="guard-settle")
+                group.create_task(self._sweep(), name="guard-sweep")
+        finally:
+            self.caches.observers.remove(self.workload_changed)
+
+    def _queue_changed(self, old: Raw | None, new: Raw | None) -> None:
+        raw = new or old
+        if raw is not None and (old is None) != (new is None):
+            self._local_queues[raw["metadata"]["namespace"]] += 1 if old is None else -1
+
+    async def _settle(self) -> None:
+        """Looks again at pods whose owners were not known."""
+        while True:
+            await asyncio.sleep(SETTLE_SECONDS)
+            for place, uid in enumerate(list(self._unsettled), start=1):
+                pod = self.pods.get(uid)
+                if pod is None:
+                    del self._unsettled[uid]
+                else:
+                    self._unsettled[uid] += 1
+                    self._again(pod)
+                if not place % 25:
+                    await asyncio.sleep(0)
+
+    async def _sweep(self) -> None:
+        """Looks again at all pods that are counted for nothing, and at those that terminate for too long."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = self.clock()
+            for place, pod in enumerate(self.pods, start=1):
+                if pod.charge is None:
+                    self._again(pod)
+                elif pod.deleted and self._late(pod, now):
+                    self.overdue(pod)
+                if not place % 100:
+                    await asyncio.sleep(0)
+
+    def overdue(self, pod: Pod) -> None:
+        """A pod terminates for too long: it counts again."""
+        if isinstance(pod.charge, Charge):
+            self._suspect(pod.charge.counted, self.clock())
+
+    def _late(self, pod: Pod, now: float) -> bool:
+        return now - pod.deleted > self.settings.guard.terminating_seconds
+
+    def _again(self, pod: Pod) -> None:
+        """Attributes a pod again that is counted for nothing."""
+        pod.charge = self._charged(pod)
+        if isinstance(pod.charge, Charge):
+            self._count(pod.charge.counted, pod, 1)
+            self._compare(pod.charge.counted)
+
+    async def reconcile(self, namespace: str) -> float | None:
+        """Confirms what exceeds in a namespace, and stops it. Returns after how many seconds to look again."""
+        now, suspects = self.clock(), self._suspects[namespace]
+        for counted in [each for each in suspects.values() if each.due <= now]:
+            counted.grant = None
+            late = any(self._late(pod, now) for pod in self._terminating(counted))
+            if not late and not self._excess(counted, self._grant(counted, now)):
+                counted.due = 0.0
+                suspects.pop(counted.account, None)
+                self._compare(counted)
+        due = [each for each in suspects.values() if each.due <= now]
+        if due:
+            acted = await self._confirm(namespace, due)
+            took, now = self.clock() - now, self.clock()
+            for counted in due:
+                wait = CONFIRM_SECONDS if counted.account in acted else UNCONFIRMED_SECONDS
+                counted.due = now + max(wait, took / SHARE)
+        waits = [each.due - now for each in self._suspects[namespace].values()]
+        if not waits:
+            self._suspects.pop(namespace, None)
+        return max(0.01, min(waits)) if waits else None
+
+    def _terminating(self, counted: Counted) -> Iterable[Pod]:
+        if counted.pods == sum(counted.shapes.values()):
+            return ()
+        return (pod for pod in self.pods if isinstance(pod.charge, Charge) and pod.charge.counted is counted)
+
+    async def _confirm(self, namespace: str, due: Iterable[Counted]) -> set[Account]:
+        """Lists the pods of a namespace as they are, and acts on what exceeds in these accounts, which it returns."""
+        found: dict[Account, list[Charged]] = {each.account: [] for each in due}
+        pages = self._client.pages(resources.PODS, namespace, field_selector=RUNNING, limit=AT_ONCE)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                for raw in page["items"]:
+                    pod = self.pods.lean(raw)
+                    account, stray = self._attributed(pod, self.pods.get(pod.uid)) or (None, False)
+                    if account in found:
+                        found[account].append(Charged(pod, stray))
+                await asyncio.sleep(0)
+        acted = set()
+        for counted in due:
+            now, workloads = self.clock(), self._workloads(counted.account)
+            counted.grant = None
+            verdict = judge(
+                found[counted.account],
+                self._grant(counted, now),
+                workloads,
+                now,
+                terminating_seconds=self.settings.guard.terminating_seconds,
+                injected=self.settings.guard.injected,
+                known=self._containers(workloads),
+            )
+            if verdict is not None:
+                acted.add(counted.account)
+                await self._act(counted, verdict, workloads)
+        return acted
+
+    def _containers(self, workloads: Iterable[Workload]) -> frozenset[str]:
+        """The names of the containers in the templates of these Workloads."""
+        raws = (self.caches.workloads.get(each.key) for each in workloads)
+        specs = (
+            (pod_set.get("template") or {}).get("spec") or {}
+            for raw in raws
+            if raw is not None
+            for pod_set in raw["spec"].get("podSets") or ()
+        )
+        kinds = ("containers", "initContainers")
+        return frozenset(str(each["name"]) for spec in specs for kind in kinds for each in spec.get(kind) or ())
+
+    async def _act(self, counted: Counted, verdict: Verdict, workloads: Iterable[Workload]) -> None:
+        now = self.clock()
+        if not self.settings.guard.evicts:
+            if now - counted.reported >= REPORTED_SECONDS:
+                counted.reported = now
+                self.did["reported_jobs"] += 1
+                self._report(verdict, workloads)
+            return
+        log.warning("pods run without quota", account="/".join(counted.account), what=verdict.sentence)
+        for value in workloads:
+            if value.key in verdict.evict:
+                await self._evict(value, verdict.sentence)
+        for pod in (*verdict.delete, *verdict.end)[:AT_ONCE]:
+            await self._delete(pod, verdict.sentence)
+
+    def _report(self, verdict: Verdict, workloads: Iterable[Workload]) -> None:
+        event = events.without_quota(verdict.sentence)
+        log.warning("pods run without quota, and are left", what=verdict.sentence)
+        for value in workloads:
+            if value.key in verdict.evict:
+                self.recorder.tell(resources.WORKLOADS, value.key, value.uid, event)
+        for pod in (*verdict.delete, *verdict.end)[:AT_ONCE]:
+            self.recorder.tell(resources.PODS, pod.key, pod.uid, event)
+
+    async def _evict(self, value: Workload, sentence: str) -> None:
+        """Evicts a Workload; each time it stays out of its queue for longer."""
+        now, reason = self.clock(), names.EvictedReason.PODS_WITHOUT_QUOTA
+        before = sum(count for kind, _, count in value.evictions if kind == reason)
+        after = transitions.kept_out(value, now + min(BASE_SECONDS * 2.0 ** min(before, 16), MOST_SECONDS))
+        after = transitions.evicted(after, reason, sentence, now)
+        patch = status_patch(value, after)
+        if patch is None:
+            return
+        async with self.writer.turn(value.key.namespace, first=True):
+            with contextlib.suppress(NotFound):
+                await self.writer.patch(resources.WORKLOADS, value.key, patch, subresource="status")
+        self.did["evicted_workloads"] += 1
+        self.recorder.tell(resources.WORKLOADS, value.key, value.uid, events.evicted(reason, sentence))
+        log.info("workload evicted", workload=str(value.key), reason=reason)
+
+    async def _delete(self, pod: Pod, sentence: str) -> None:
+        """Deletes a pod, or ends the grace period of one that terminates."""
+        grace = 1 if pod.deleted else None
+        with contextlib.suppress(NotFound, Conflict, Unauthorized, Forbidden):  # the writer reports missing rights
+            async with self.writer.turn(pod.kin.namespace, first=True):
+                await self.writer.delete(resources.PODS, pod.key, pod.uid, grace=grace)
+            self.did["ended_pods" if pod.deleted else "deleted_pods"] += 1
+            self.recorder.tell(resources.PODS, pod.key, pod.uid, events.without_quota(sentence))
+
+
+def account_of(raw: Raw) -> Account:
+    """The account of a Workload: its job's, or its own where its pods are a group."""
+    metadata = raw["metadata"]
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    grouped = annotations.get(names.Annotation.IS_GROUP_WORKLOAD) == "true"
+    uid = "" if grouped or annotations.get(names.Annotation.JOB_OWNER_NAME) else labels.get(names.Label.JOB_UID, "")
+    return Account(metadata["namespace"], uid or f"workload/{metadata['name']}")
+
+
+def _account(value: Workload) -> Account:
+    """As ``account_of``, of a Workload that was decoded."""
+    grouped = bool(value.made_for) or (value.owner is not None and value.owner.name.startswith(GROUP))
+    uid = "" if grouped else value.job_uid
+    return Account(value.key.namespace, uid or f"workload/{value.key.name}")
+
+
+def _same(old: Pod, new: Pod) -> bool:
+    """Whether nothing changed that the guard depends on."""
+    return old.kin is new.kin and old.shape is new.shape and old.deleted == new.deleted

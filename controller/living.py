@@ -1,0 +1,132 @@
+"""The pods that are on a node and have not ended, of all namespaces, in the form of ``core.guard.pods``.
+
+Separate from the stores of ``controller.kube.store``, of which it has what a reflector calls: no write of this process
+enters here, nothing needs an index, and an entry must be small. The API server selects the pods: one enters when it
+gets a node, and leaves when it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, TypedDict
+
+import msgspec
+import structlog
+
+from controller.kube.reflector import decoded
+from controller.kube.store import SLICE, number_of
+from core.guard.pods import Fields, Lean, Pod
+from core.model import Raw
+
+RUNNING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of pods that are on a node and have not ended."""
+
+log = structlog.get_logger(__name__)
+
+
+class _Event(TypedDict):
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    object: Fields
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+
+
+def read(line: bytes) -> tuple[str, Raw]:
+    """Returns the type and the object of a watch event of pods, with the fields of ``Fields`` alone; a bookmark or an
+    error is read whole.
+    """
+    try:
+        event = _EVENT.decode(line)
+    except msgspec.DecodeError:
+        return decoded(line)
+    return event["type"], event["object"]  # type: ignore[return-value]  # a TypedDict is a dict
+
+
+class LivingPods:
+    """The pods by uid. ``changed`` is called with each change after it was made; it must be short."""
+
+    def __init__(self, lean: Lean, changed: Callable[[Pod | None, Pod | None], None]) -> None:
+        self.lean = lean
+        self._changed = changed
+        self._pods: dict[str, Pod] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __iter__(self) -> Iterator[Pod]:
+        """Yields the pods as they are now."""
+        return iter(list(self._pods.values()))
+
+    def get(self, uid: str) -> Pod | None:
+        """The pod with that uid; None if it does not run."""
+        return self._pods.get(uid)
+
+    def observe(self, event: str, raw: Raw) -> bool:
+        """A watch event; False where the object cannot be read."""
+        try:
+            if event == "DELETED":
+                self._remove(raw["metadata"]["uid"])
+            else:
+                self.enter(self.lean(raw))
+        except Exception as error:
+            log.warning("pod skipped: not readable", error=repr(error))
+            return False
+        return True
+
+    def bookmark(self, version: str) -> None:
+        """Nothing depends on how far the watch is."""
+
+    def listing(self) -> Listing:
+        """Begins to gather a complete list."""
+        return Listing(self)
+
+    def enter(self, pod: Pod) -> None:
+        """Enters a pod, unless a later version of it is known."""
+        old = self._pods.get(pod.uid)
+        if old is not None and pod.version <= old.version:
+            return
+        self._pods[pod.uid] = pod
+        self._changed(old, pod)
+
+    def _remove(self, uid: str) -> None:
+        old = self._pods.pop(uid, None)
+        if old is not None:
+            self._changed(old, None)
+
+    def _keep(self, listed: dict[str, Pod], version: int) -> Iterator[None]:
+        for place, pod in enumerate(listed.values(), start=1):
+            self.enter(pod)
+            if not place % SLICE:
+                yield
+        for place, held in enumerate(list(self._pods.values()), start=1):
+            if held.uid not in listed and (not version or held.version <= version):
+                self._remove(held.uid)
+            if not place % SLICE:
+                yield
+
+
+class Listing:
+    """A complete list of the pods while it is received."""
+
+    def __init__(self, pods: LivingPods) -> None:
+        self._pods = pods
+        self._staged: dict[str, Pod] = {}
+
+    def add(self, raw: Raw) -> bool:
+        """Reads one pod of the list; False if it cannot be read."""
+        try:
+            pod = self._pods.lean(raw)
+        except Exception as error:
+            log.warning("pod skipped: not readable", error=repr(error))
+            return False
+        self._staged[pod.uid] = pod
+        return True
+
+    def discard(self, raw: Raw) -> bool:
+        """Removes a pod that ended while the list was received."""
+        return self._staged.pop(str(raw["metadata"].get("uid")), None) is not None
+
+    def enter(self, version: str) -> Iterator[None]:
+        """Enters the list, and removes the pods that are not in it, in steps."""
+        yield from self._pods._keep(self._staged, number_of(version))

@@ -1,0 +1,205 @@
+"""What is kept of a pod that runs: a few hundred bytes, because a cluster has tens of thousands.
+
+Pods of one job have the same owner, the same labels that count and the same requests: these are shared. What remains
+for each pod are its uid, its name and its version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Final, TypedDict
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+
+from api.names import Annotation, Finalizer, JobControllerLabel, Label
+from core.model import Key, Raw, Requests
+from core.model.owner import Reference, reference
+from core.wire.pod_requests import RequestRules, effective
+from core.wire.timestamps import epoch
+
+LABELS: Final = (
+    Label.QUEUE_NAME,
+    Label.MANAGED,
+    Label.JOB_UID,
+    Label.POD_GROUP_NAME,
+    Label.PREBUILT_WORKLOAD,
+    JobControllerLabel.CONTROLLER_UID,
+)
+ANNOTATIONS: Final = (
+    Annotation.QUEUE_NAME,
+    Annotation.POD_GROUP_NAME,
+    Annotation.POD_SUSPENDING_PARENT,
+    Annotation.PREBUILT_WORKLOAD,
+    Annotation.WORKLOAD,
+)
+_OF_CONTAINERS: Final = ("containers", "initContainers")
+
+
+class _Resources(TypedDict, total=False):
+    requests: dict[str, str | int | float]
+    limits: dict[str, str | int | float]
+
+
+class _Container(TypedDict, total=False):
+    name: str
+    restartPolicy: str
+    resources: _Resources
+
+
+class _Spec(TypedDict, total=False):
+    nodeName: str
+    containers: list[_Container]
+    initContainers: list[_Container]
+    overhead: dict[str, str | int | float]
+    resources: _Resources
+
+
+class _Reference(TypedDict, total=False):
+    apiVersion: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool
+
+
+class _Metadata(TypedDict, total=False):
+    name: str
+    namespace: str
+    uid: str
+    resourceVersion: str
+    creationTimestamp: str
+    deletionTimestamp: str
+    deletionGracePeriodSeconds: int
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    finalizers: list[str]
+    ownerReferences: list[_Reference]
+
+
+class Fields(TypedDict, total=False):
+    """The fields of a pod that are read; a decoder of this type drops all others while it reads them."""
+
+    metadata: _Metadata
+    spec: _Spec
+
+
+class Shape:
+    """The effective requests of equal pods, and the names of their containers."""
+
+    __slots__ = ("__weakref__", "containers", "requests")
+
+    def __init__(self, requests: Requests, containers: frozenset[str]) -> None:
+        self.requests = requests
+        self.containers = containers
+
+
+class Kin:
+    """What the pods of one job have in common: ``raw`` has the metadata that counts, ``above`` is their controller.
+
+    ``marked`` is whether Seiretsu has handled the pods: admission sets this finalizer and this label.
+    """
+
+    __slots__ = ("__weakref__", "above", "marked", "namespace", "raw")
+
+    def __init__(self, raw: Raw) -> None:
+        metadata = raw["metadata"]
+        self.raw = raw
+        self.namespace = str(metadata["namespace"])
+        self.above: Reference | None = reference(raw)
+        labelled = (metadata.get("labels") or {}).get(Label.MANAGED) == "true"
+        self.marked = labelled or Finalizer.MANAGED in (metadata.get("finalizers") or ())
+
+
+class Pod(Struct, gc=False):
+    """A pod that is on a node and has not ended. ``deleted`` is when its deletion was requested, in seconds since the
+    epoch, 0 if it was not. ``charge`` is what the controller counts it for, and the only field that it changes.
+    """
+
+    uid: str
+    name: str
+    version: int
+    created: float
+    deleted: float
+    kin: Kin
+    shape: Shape
+    charge: object = None
+
+    @property
+    def key(self) -> Key:
+        """Its namespace and name."""
+        return Key(self.kin.namespace, self.name)
+
+
+class Lean:
+    """Makes a ``Pod`` of an object, with equal parts shared; ``rules`` are those by which requests are counted."""
+
+    def __init__(self, rules: RequestRules) -> None:
+        self._rules = rules
+        self._shapes: WeakValueDictionary[Hashable, Shape] = WeakValueDictionary()
+        self._kin: WeakValueDictionary[Hashable, Kin] = WeakValueDictionary()
+
+    def __call__(self, raw: Raw) -> Pod:
+        """The pod; raises ``KeyError`` for an object without uid or name."""
+        metadata = raw["metadata"]
+        return Pod(
+            uid=metadata["uid"],
+            name=metadata["name"],
+            version=int(metadata.get("resourceVersion") or 0),
+            created=epoch(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else 0.0,
+            deleted=_deleted(metadata),
+            kin=self._kin_of(metadata),
+            shape=self._shape_of(raw.get("spec") or {}),
+        )
+
+    def _kin_of(self, metadata: Raw) -> Kin:
+        labels, annotations = _chosen(metadata.get("labels"), LABELS), _chosen(metadata.get("annotations"), ANNOTATIONS)
+        owner = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), None)
+        ours = Finalizer.MANAGED in (metadata.get("finalizers") or ())
+        namespace = metadata.get("namespace", "")
+        above = (owner.get("apiVersion"), owner.get("kind"), owner.get("name"), owner.get("uid")) if owner else None
+        known = (namespace, above, tuple(labels.items()), tuple(annotations.items()), ours)
+        found = self._kin.get(known)
+        if found is None:
+            kept: Raw = {"namespace": namespace, "labels": labels, "annotations": annotations}
+            if owner:
+                kept["ownerReferences"] = [owner]
+            if ours:
+                kept["finalizers"] = [Finalizer.MANAGED]
+            found = self._kin[known] = Kin({"metadata": kept})
+        return found
+
+    def _shape_of(self, spec: Raw) -> Shape:
+        whole = (
+            *(tuple(map(_container, spec.get(kind) or ())) for kind in _OF_CONTAINERS),
+            _pairs(spec.get("overhead")),
+            _amounts(spec.get("resources")),
+        )
+        found = self._shapes.get(whole)
+        if found is None:
+            named = frozenset(str(each.get("name")) for kind in _OF_CONTAINERS for each in spec.get(kind) or ())
+            found = self._shapes[whole] = Shape(effective(spec, self._rules).requests, named)
+        return found
+
+
+def _chosen(given: Mapping[str, str] | None, keys: tuple[str, ...]) -> dict[str, str]:
+    return {key: given[key] for key in keys if key in given} if given else {}
+
+
+def _container(raw: Raw) -> Hashable:
+    return raw.get("name"), raw.get("restartPolicy"), _amounts(raw.get("resources"))
+
+
+def _amounts(resources: Raw | None) -> Hashable:
+    return (_pairs(resources.get("requests")), _pairs(resources.get("limits"))) if resources else ((), ())
+
+
+def _pairs(amounts: Mapping[str, object] | None) -> Hashable:
+    return tuple(amounts.items()) if amounts else ()
+
+
+def _deleted(metadata: Raw) -> float:
+    """When the deletion of a pod was requested: its timestamp is that time and the grace period together."""
+    if not metadata.get("deletionTimestamp"):
+        return 0.0
+    return epoch(metadata["deletionTimestamp"]) - float(metadata.get("deletionGracePeriodSeconds") or 0)

@@ -1,0 +1,352 @@
+"""Which pods the guard counts for which job, and what it stops."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from api.objects import Resource
+from controller.caches import Caches
+from controller.guard import REPORTED_SECONDS, Guard
+from controller.kube.precedence import Precedence
+from controller.living import read
+from controller.managed import Managed
+from controller.owners import Owners
+from controller.settings import GuardSettings, Settings
+from controller.watched import rows
+from controller.writes import Writer
+from core.guard.judge import LEAVES_SECONDS, STOPS_SECONDS
+from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
+from core.model import Key, Raw
+from core.state.state import State
+from core.wire.merge import merged
+from core.wire.timestamps import stamp
+from tests.controller.test_caches import made
+from tests.controller.test_jobs import Told
+from tests.core.jobs.samples import admitted, job, workload_of
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job-uid", "controller": True}
+
+
+def pod(name: str, *, owner: Raw | None = JOB, cpu: str = "1", **metadata: Any) -> Raw:
+    """A pod on a node; of the job if no other owner is named."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            **({"ownerReferences": [owner]} if owner else {}),
+            **metadata,
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+    }
+
+
+class Api:
+    """An API server with the pods of one namespace, which keeps what is deleted and patched."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.lists = 0
+        self.deleted: list[tuple[str, int | None]] = []
+        self.evicted: list[tuple[str, str]] = []
+        self.precedence = Precedence(lambda: 0.0)
+
+    async def pages(self, resource: Resource, namespace: str, **_: Any) -> AsyncGenerator[Raw, None]:
+        self.lists += 1
+        yield {"metadata": {}, "items": list(self.world.pods.values())}
+
+    async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str, grace: int | None) -> Raw:
+        found = self.world.pods[name]
+        assert found["metadata"]["uid"] == uid
+        self.deleted.append((name, grace))
+        self.world.see(merged(found, {"metadata": {"deletionTimestamp": stamp(self.world.now)}}))
+        return {"kind": "Status"}
+
+    async def patch(self, resource: Resource, name: str, *_: Any, **__: Any) -> Raw:
+        raise AssertionError("a status that is known is replaced")
+
+    async def update(self, resource: Resource, body: Raw, *, subresource: str, **_: Any) -> Raw:
+        found = next(each for each in body["status"]["conditions"] if each["type"] == "Evicted")
+        self.evicted.append((body["metadata"]["name"], found["reason"]))
+        self.world.version += 1
+        known = self.world.caches.workloads.get(Key("ns", body["metadata"]["name"]))
+        return {**merged(known, {"metadata": {"resourceVersion": str(self.world.version)}}), "status": body["status"]}
+
+
+class World:
+    """A job of three pods that are admitted; a clock; the guard. ``kinds`` are enabled."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now, self.version = 2_000_000_000.0, 100
+        self.pods: dict[str, Raw] = {}
+        self.api, self.told = Api(self), Told()
+        kinds = [BATCH_JOB, JOB_SET, POD]
+        self.caches = Caches(State(), rows(kinds))
+        self.caches.namespaces.observe("ADDED", made("Namespace", "ns"))
+        self.caches.local_queues.observe("ADDED", merged(made("LocalQueue", "lq"), {"metadata": {"namespace": "ns"}}))
+        self.caches.stores[BATCH_JOB.resource].observe("ADDED", job(suspend=False))
+        workload = admitted(workload_of(job()))
+        workload["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        self.workload = workload["metadata"]["name"]
+        self.caches.workloads.observe("ADDED", workload)
+        self.caches.start()
+        settings = Settings(frameworks=tuple(each.framework for each in kinds), **{"guard": GuardSettings(), **options})
+        managed = Managed(self.caches, settings, Owners(self.caches))
+        client: Any = self.api
+        writer = Writer(client, self.caches.stores)
+        self.guard = Guard(self.caches, writer, client, managed, self.told, settings, clock=lambda: self.now)
+        self.caches.local_queues.on_change(self.guard._queue_changed)
+        self.caches.observers.append(self.guard.workload_changed)
+
+    def see(self, *pods: Raw, event: str = "MODIFIED") -> None:
+        """Pods change, and the watch reports it."""
+        for each in pods:
+            self.version += 1
+            raw = merged(each, {"metadata": {"resourceVersion": str(self.version)}})
+            name = raw["metadata"]["name"]
+            if event == "DELETED":
+                self.pods.pop(name, None)
+            else:
+                self.pods[name] = raw
+            assert self.guard.pods.observe(event, raw)
+
+    def change(self, change: Raw) -> None:
+        """The Workload changes."""
+        self.version += 1
+        raw = self.caches.workloads.get(Key("ns", self.workload))
+        assert raw is not None
+        after = merged(raw, merged(change, {"metadata": {"resourceVersion": str(self.version)}}))
+        self.caches.workloads.observe("MODIFIED", after)
+
+    def condition(self, kind: str) -> None:
+        raw = self.caches.workloads.get(Key("ns", self.workload))
+        assert raw is not None
+        since = stamp(self.now)
+        more = {"type": kind, "status": "True", "reason": "Any", "message": "", "lastTransitionTime": since}
+        self.change({"status": {"conditions": [*raw["status"]["conditions"], more]}})
+
+    async def after(self, seconds: float) -> None:
+        """Time passes, and the guard does what is due."""
+        ends = self.now + seconds
+        while self.now < ends:
+            self.now = min(ends, self.now + 0.2)
+            await self.guard.reconcile("ns")
+
+    def at_rest(self) -> None:
+        """Nothing was asked of the API server, and nothing stopped."""
+        assert (self.api.lists, self.api.deleted, self.api.evicted, self.told.events) == (0, [], [], [])
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+SECOND = 1.0
+
+
+async def test_pods_that_are_admitted_cost_no_call(world: World) -> None:
+    world.see(pod("a"), pod("b"), pod("c"))
+    await world.after(60)
+    world.at_rest()
+
+
+async def test_a_pod_more_than_admitted_evicts_the_workload_within_a_second(world: World) -> None:
+    world.see(*map(pod, "abcd"))
+    await world.after(SECOND)
+    assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
+    assert world.api.deleted == []
+    assert [each.reason for each in world.told.events] == ["EvictedDueToPodsWithoutQuota"]
+
+
+async def test_an_eviction_is_not_repeated_while_the_job_stops(world: World) -> None:
+    world.see(*map(pod, "abcd"))
+    await world.after(STOPS_SECONDS - 1)
+    assert (len(world.api.evicted), world.api.deleted) == (1, [])
+
+
+async def test_pods_of_an_evicted_job_that_does_not_stop_are_deleted(world: World) -> None:
+    world.see(pod("a"))
+    world.condition("Evicted")
+    await world.after(STOPS_SECONDS + SECOND)
+    assert world.api.deleted[0] == ("a", None)
+
+
+async def test_a_retry_and_a_replacement_are_no_excess(world: World) -> None:
+    """A pod that has failed leaves before the next one has a node, or terminates."""
+    world.see(pod("a"), pod("b"), pod("c"))
+    world.see(pod("c"), event="DELETED")
+    world.see(pod("d"))
+    leaving: Raw = {"deletionTimestamp": "2033-05-18T03:33:50Z", "deletionGracePeriodSeconds": 30}
+    world.see(pod("a", **leaving), pod("e"))
+    await world.after(10)
+    world.at_rest()
+
+
+async def test_what_only_the_watch_shows_is_left_alone(world: World) -> None:
+    world.see(*map(pod, "abcd"))
+    del world.pods["a"]
+    await world.after(SECOND)
+    assert (world.api.lists, world.api.evicted) == (1, [])
+
+
+async def test_pods_of_a_job_that_ended_have_a_moment_to_go(world: World) -> None:
+    world.see(pod("a"))
+    world.condition("Finished")
+    await world.after(LEAVES_SECONDS - 1)
+    world.at_rest()
+    await world.after(SECOND + 1)
+    assert world.api.deleted[0] == ("a", None)
+
+
+async def test_a_pod_that_starts_after_its_job_has_ended_is_deleted_at_once(world: World) -> None:
+    world.condition("Finished")
+    world.see(pod("a"))
+    await world.after(SECOND)
+    assert world.api.deleted == [("a", None)]
+
+
+async def test_a_job_that_shrinks_may_delete_its_pods(world: World) -> None:
+    world.see(pod("a"), pod("b"), pod("c"))
+    raw = world.caches.workloads.get(Key("ns", world.workload))
+    assert raw is not None
+    world.change({"spec": {"podSets": [{**raw["spec"]["podSets"][0], "count": 2}]}})
+    await world.after(LEAVES_SECONDS - 1)
+    world.see(pod("c"), event="DELETED")
+    await world.after(10)
+    world.at_rest()
+
+
+async def test_a_pod_without_labels_and_owner_is_counted_for_the_job_that_it_was_of(world: World) -> None:
+    world.see(pod("a"), pod("b"), pod("c"))
+    world.see(pod("a", owner=None))
+    await world.after(SECOND)
+    world.at_rest()
+    world.see(pod("d"))
+    await world.after(SECOND)
+    assert (world.api.deleted, world.api.evicted) == ([("a", None)], [])
+
+
+async def test_the_only_pod_of_a_job_is_still_counted_for_it(world: World) -> None:
+    """It loses its labels and its owner, and others take its place."""
+    world.see(pod("a"))
+    world.see(pod("a", owner=None))
+    world.see(*map(pod, "bcd"))
+    await world.after(SECOND)
+    assert (world.api.deleted, world.api.evicted) == ([("a", None)], [])
+
+
+@pytest.mark.parametrize("label", ["kueue.x-k8s.io/job-uid", "batch.kubernetes.io/controller-uid"])
+async def test_a_pod_that_names_a_job_is_counted_for_it(world: World, label: str) -> None:
+    world.see(*map(pod, "abc"), pod("d", owner=None, labels={label: "job-uid"}))
+    await world.after(SECOND)
+    assert (world.api.deleted, world.api.evicted) == ([("d", None)], [])
+
+
+async def test_pods_of_a_child_are_counted_for_the_job_above_it(world: World) -> None:
+    """A Job below a JobSet that has a Workload."""
+    above = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job-uid", "controller": True}
+    child = merged(job(suspend=False), {"metadata": {"name": "kid", "uid": "kid-uid", "ownerReferences": [above]}})
+    world.caches.stores[BATCH_JOB.resource].observe("ADDED", child)
+    kid = {**JOB, "name": "kid", "uid": "kid-uid"}
+    world.see(*map(pod, "abc"), pod("d", owner=kid))
+    await world.after(SECOND)
+    assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
+
+
+async def test_a_pod_with_a_queue_that_never_had_a_workload_is_deleted(world: World) -> None:
+    late: Raw = {"creationTimestamp": "2033-05-18T03:33:21Z", "labels": {QUEUE: "lq"}}
+    world.see(pod("a", owner=None, **late))
+    await world.after(SECOND)
+    assert world.api.deleted == [("a", None)]
+    assert [each.reason for each in world.told.events] == ["RunsWithoutQuota"]
+
+
+async def test_a_pod_with_a_queue_that_ran_before_is_left_alone(world: World) -> None:
+    """Enabling a kind stops nothing that runs."""
+    world.see(pod("a", owner=None, labels={QUEUE: "lq"}))
+    await world.after(10)
+    world.at_rest()
+
+
+async def test_a_pod_that_admission_has_marked_is_deleted_whenever_it_came(world: World) -> None:
+    world.see(pod("a", owner=None, finalizers=["kueue.x-k8s.io/managed"]))
+    await world.after(SECOND)
+    assert world.api.deleted == [("a", None)]
+
+
+async def test_pods_of_a_group_are_counted_for_its_workload(world: World) -> None:
+    """It has none, so they have no quota."""
+    world.see(pod("a", owner=None, labels={"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/managed": "true"}))
+    await world.after(SECOND)
+    assert world.api.deleted == [("a", None)]
+
+
+@pytest.mark.parametrize("owner", [None, {**JOB, "kind": "DaemonSet", "apiVersion": "apps/v1", "uid": "other"}])
+async def test_pods_of_jobs_that_are_not_managed_are_left_alone(world: World, owner: Raw | None) -> None:
+    late: Raw = {"creationTimestamp": "2033-05-18T03:33:21Z"}
+    world.see(pod("a", owner=owner, **late))
+    await world.after(10)
+    world.at_rest()
+
+
+async def test_pods_of_a_namespace_that_is_not_managed_are_left_alone(world: World) -> None:
+    found = merged(pod("a", owner=None, finalizers=["kueue.x-k8s.io/managed"]), {"metadata": {"namespace": "other"}})
+    world.see(found)
+    await world.guard.reconcile("other")
+    world.at_rest()
+
+
+async def test_a_pod_that_terminates_for_too_long_is_ended(world: World) -> None:
+    """An hour of grace, requested an hour ago; the pods that replace it run."""
+    leaving: Raw = {"deletionTimestamp": "2033-05-18T03:33:20Z", "deletionGracePeriodSeconds": 3600}
+    world.see(pod("old", **leaving), *map(pod, "abc"))
+    (old,) = (each for each in world.guard.pods if each.name == "old")
+    world.guard.overdue(old)
+    await world.after(SECOND)
+    assert (world.api.deleted[:1], world.api.evicted) == ([("old", 1)], [])
+
+
+async def test_a_guard_that_warns_stops_nothing_and_reports_once() -> None:
+    world = World(guard=GuardSettings(evicts=False))
+    world.see(*map(pod, "abcd"))
+    await world.after(60)
+    assert (world.api.evicted, world.api.deleted) == ([], [])
+    assert [each.reason for each in world.told.events] == ["RunsWithoutQuota"]
+    await world.after(REPORTED_SECONDS)
+    assert len(world.told.events) == 2
+
+
+async def test_nothing_is_left_of_pods_that_are_gone(world: World) -> None:
+    world.see(*map(pod, "abcd"))
+    world.see(*map(pod, "abcd"), event="DELETED")
+    await world.after(SECOND)
+    assert (len(world.guard.pods), world.guard._counted, dict(world.guard._suspects)) == (0, {}, {})
+
+
+def test_an_event_is_read_without_the_fields_that_do_not_count() -> None:
+    line = (
+        b'{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u",'
+        b'"resourceVersion":"3","managedFields":[{"manager":"x"}]},"spec":{"nodeName":"n","containers":[{"name":"c",'
+        b'"image":"i","resources":{"requests":{"cpu":"1"}}}]},"status":{"phase":"Running"}}}'
+    )
+    assert read(line) == (
+        "ADDED",
+        {
+            "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "3"},
+            "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        },
+    )
+
+
+def test_a_bookmark_is_read_although_its_object_is_none() -> None:
+    line = (
+        b'{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9",'
+        b'"creationTimestamp":null},"spec":{"containers":null},"status":{}}}'
+    )
+    assert read(line)[1]["metadata"]["resourceVersion"] == "9"

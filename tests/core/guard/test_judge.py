@@ -1,0 +1,159 @@
+"""What runs of a job, compared with what its Workloads grant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.guard.judge import (
+    NOTHING,
+    STOPS_SECONDS,
+    Charged,
+    Excess,
+    Grant,
+    Verdict,
+    excess,
+    granted,
+    judge,
+    shapes_of,
+)
+from core.guard.pods import Lean, Pod
+from core.model import Admission, Condition, Key, PodSet, PodSetAssignment, Raw, Workload
+from core.wire.pod_requests import RequestRules
+
+NOW = 1000.0
+LEAN = Lean(RequestRules())
+
+
+def pod(name: str, cpu: str = "1", *, deleted: str = "", containers: tuple[str, ...] = ("main",), **more: Any) -> Pod:
+    each = [{"name": name, "resources": {"requests": {"cpu": cpu}}} for name in containers]
+    metadata: Raw = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": "7"}
+    if deleted:
+        metadata |= {"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 30}
+    return LEAN({"metadata": metadata, "spec": {"containers": each, **more}})
+
+
+def workload(name: str = "w", *, count: int = 3, cpu: int = 1000, evicted: float = 0.0, **fields: Any) -> Workload:
+    """An admitted Workload of so many pods."""
+    conditions = [Condition("QuotaReserved", True), Condition("Admitted", True)]
+    if evicted:
+        conditions.append(Condition("Evicted", True, since=evicted))
+    if fields.pop("finished", False):
+        conditions.append(Condition("Finished", True))
+    assigned = PodSetAssignment("main", {"cpu": "default"}, {"cpu": cpu * count}, count)
+    fields.setdefault("pod_sets", (PodSet("main", count, {"cpu": cpu}),))
+    fields.setdefault("admission", Admission("cq", (assigned,)))
+    return Workload(
+        key=Key("ns", name), uid=name, created=0.0, queue="lq", priority=0, conditions=tuple(conditions), **fields
+    )
+
+
+def verdict(*charged: Charged, of: tuple[Workload, ...] = (), **options: Any) -> Verdict | None:
+    return judge(charged, granted(of, NOW), of, NOW, terminating_seconds=300.0, **options)
+
+
+def own(*pods: Pod) -> list[Charged]:
+    return [Charged(each) for each in pods]
+
+
+@pytest.mark.parametrize(
+    ("found", "grant"),
+    [
+        ([workload()], Grant(3, {"cpu": 3000})),
+        ([workload(reclaimable={"main": 1})], Grant(2, {"cpu": 2000})),
+        ([workload(pod_sets=(PodSet("main", 5, {"cpu": 1000}),))], Grant(3, {"cpu": 3000})),
+        ([workload(pod_sets=(PodSet("main", 2, {"cpu": 1000}),))], Grant(2, {"cpu": 2000})),
+        ([workload(), workload("replacement", count=5)], Grant(5, {"cpu": 5000})),
+        ([workload(admission=None)], NOTHING),
+        ([workload(finished=True)], NOTHING),
+        ([workload(evicted=NOW - STOPS_SECONDS + 1)], Grant(3, {"cpu": 3000})),
+        ([workload(evicted=NOW - STOPS_SECONDS)], NOTHING),
+        ([workload(pod_sets=(PodSet("main", 3, {"cpu": 1200}),))], Grant(3, {"cpu": 3600})),
+        ([], NOTHING),
+    ],
+    ids=[
+        "an admission",
+        "without pods that were reclaimed",
+        "a part was admitted",
+        "an elastic job became smaller",
+        "of two slices the larger one",
+        "no quota",
+        "finished",
+        "evicted a moment ago",
+        "evicted, and its job does not stop",
+        "the LimitRange gives new pods more than those that were admitted",
+        "no Workload",
+    ],
+)
+def test_what_is_granted(found: list[Workload], grant: Grant) -> None:
+    assert granted(found, NOW) == grant
+
+
+def test_as_many_pods_as_admitted_are_left_alone() -> None:
+    assert verdict(*own(pod("a"), pod("b"), pod("c")), of=(workload(),)) is None
+
+
+def test_fewer_and_larger_pods_within_the_quota_are_left_alone() -> None:
+    assert verdict(*own(pod("a", "2"), pod("b", "1")), of=(workload(),)) is None
+
+
+def test_one_pod_more_evicts_the_workload() -> None:
+    found = verdict(*own(pod("a"), pod("b")), of=(workload(count=1),))
+    text = "Pods run without quota: 2 pods run, 1 admitted; the pods request 2 cpu, 1 admitted"
+    assert found == Verdict(text, evict=(Key("ns", "w"),))
+
+
+def test_as_many_pods_that_request_more_evict_the_workload() -> None:
+    found = verdict(*own(pod("a", "8")), of=(workload(count=1, cpu=10),))
+    assert found is not None and found.evict == (Key("ns", "w"),)
+    assert found.sentence == "Pods run without quota: the pods request 8 cpu, 10m admitted"
+
+
+def test_a_resource_that_was_not_admitted_evicts_the_workload() -> None:
+    init = [{"name": "first", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
+    found = excess(shapes_of([pod("a", initContainers=init)]), Grant(1, {"cpu": 1000}))
+    assert found == (Excess("nvidia.com/gpu", 1, 0),)
+
+
+def test_a_pod_that_terminates_has_given_its_place_to_another() -> None:
+    leaving = pod("a", deleted="1970-01-01T00:16:50Z")  # a grace period of 30 s, requested 20 s ago
+    assert verdict(*own(leaving, pod("b")), of=(workload(count=1),)) is None
+
+
+def test_a_pod_that_terminates_for_too_long_is_ended() -> None:
+    leaving = pod("a", deleted="1970-01-01T00:11:40Z")
+    found = verdict(*own(leaving, pod("b")), of=(workload(count=1),))
+    assert found is not None and (found.evict, found.delete, found.end) == ((), (), (leaving,))
+
+
+def test_a_pod_that_only_a_label_counts_is_deleted_alone() -> None:
+    stray = pod("stray")
+    found = verdict(*own(pod("a")), Charged(stray, stray=True), of=(workload(count=1),))
+    assert found is not None and (found.evict, found.delete) == ((), (stray,))
+
+
+def test_a_stray_and_a_job_that_grew_are_both_stopped() -> None:
+    stray = pod("stray")
+    found = verdict(*own(pod("a"), pod("b")), Charged(stray, stray=True), of=(workload(count=1),))
+    assert found is not None and (found.evict, found.delete) == ((Key("ns", "w"),), (stray,))
+
+
+@pytest.mark.parametrize("of", [(), (workload(finished=True),), (workload(evicted=1.0),)])
+def test_pods_of_a_job_without_quota_are_deleted(of: tuple[Workload, ...]) -> None:
+    """Also those of an evicted one that does not stop."""
+    each = pod("a")
+    found = verdict(Charged(each), of=of)
+    assert found is not None and (found.evict, found.delete) == ((), (each,))
+
+
+def test_a_job_that_is_being_stopped_has_its_time() -> None:
+    assert verdict(*own(pod("a"), pod("b")), of=(workload(count=1, evicted=NOW - 1),)) is None
+
+
+def test_containers_that_others_add_may_request_a_little_more() -> None:
+    meshed = own(pod("a", "300m", containers=("main", "proxy")))
+    options: Any = {"injected": {"cpu": 500}, "known": frozenset({"main"})}
+    assert verdict(*meshed, of=(workload(count=1, cpu=300),), **options) is None
+    assert verdict(*meshed, of=(workload(count=1, cpu=50),), **options) is not None
+    assert verdict(*own(pod("a", "600m")), of=(workload(count=1, cpu=300),), **options) is not None
