@@ -179,13 +179,13 @@ class Soak:
     async def hang_api_server(self, both: list[Candidate]) -> None:
         """Stops the API server longer than the lease lasts; no replica may try a write after its end (T12)."""
         await leading(both)
-        await asyncio.to_thread(self.plane.pause_apiserver)
+        await asyncio.to_thread(self.plane.pause)
         await asyncio.sleep(RENEW_DEADLINE_SECONDS)
         sent = [len(each.proxy.seen) for each in both]
         await asyncio.sleep(HANGS_SECONDS - RENEW_DEADLINE_SECONDS)
         for each, before in zip(both, sent, strict=True):
             self.late_writes(each, before)
-        await asyncio.to_thread(self.plane.resume_apiserver)
+        await asyncio.to_thread(self.plane.resume)
         await self.progress(f"API server stopped for {HANGS_SECONDS:.0f} s", time.monotonic())
         await self.revive(both)
 

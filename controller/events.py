@@ -92,6 +92,15 @@ def stopped(message: str) -> Event:
     return Event(NORMAL, names.Event.STOPPED, message)
 
 
+def pods_overdue(seconds: float) -> Event:
+    """On the job: its quota is released although pods of it may remain."""
+    text = (
+        f"Quota is released although pods of this stopped job still terminate after {seconds:g} s: a long"
+        " terminationGracePeriodSeconds, a finalizer or a lost node keeps them; delete them to free their nodes"
+    )
+    return Event(WARNING, names.Condition.PODS_REMAIN, text)
+
+
 def owners_added(count: int) -> Event:
     """On the Workload of a group of pods."""
     return Event(NORMAL, names.Event.OWNER_REFERENCES_ADDED, f"Added {count} owner reference(s)")

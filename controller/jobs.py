@@ -30,6 +30,7 @@ from controller.metrics import QueueingMetrics
 from controller.owners import Owners
 from controller.refusals import Refusals
 from controller.settings import Settings
+from controller.stops import Stops
 from controller.writes import PatchType, Writer
 from core.jobs import meta
 from core.jobs.actions import (
@@ -56,6 +57,7 @@ from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owners import GROUP_OWNERS
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
+from core.jobs.stopping import Ask, Stopping, Wait
 from core.model import Key, Raw, Workload
 from core.multikueue.conditions import is_ours
 from core.quota.usage import holds_quota
@@ -97,6 +99,7 @@ class JobReconciler:
         self.managed = Managed(caches, settings, owners or Owners(caches))
         self.clock = clock
         self.departures = Departures(caches, writer, clock)
+        self.stops = Stops(kind, caches, writer, clock)
         self.store = caches.stores[self.resource]
         self.budget = budget or Budget(Pressure())
         self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}", longest_seconds=30.0)
@@ -144,6 +147,7 @@ class JobReconciler:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
+        await self.stops.begin(tuple(self.store), self._has_quota)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(WORKERS, self.reconcile, kept=KEPT_WORKERS))
             group.create_task(self.finished.run(AT_ONCE, self.release))
@@ -154,13 +158,42 @@ class JobReconciler:
         if job is None:
             self._refusals.forget(key)
             self._problems.pop(key, None)
+            self.stops.forget(key)
             left = [raw for raw in self.caches.workloads_of(owner_of(self.kind, key)) if not self._made_ahead(raw)]
             return _soonest([await self.departures.release(raw) for raw in left])
         situation = self._situation(key, job)
         waits = earlier(situation)  # before the action, which may discard what is known of pods
-        again = await self._act(key, situation, decide(situation))
+        stopping, overdue = situation.stopping, situation.overdue
+        action = decide(situation)
+        again = await self._act(key, situation, action)
+        if overdue and isinstance(action, WorkloadStatus | RemoveFinalizer | DeleteWorkload | Start):
+            self._tell_overdue(job)
         later = situation.kind.settles_in(job)
-        return _soonest([again, later, *[await self._await_pods(key, each) for each in waits]])
+        stops = await self._await_stop(key, stopping) if isinstance(action, Nothing | Problem) else None
+        return _soonest([again, later, stops, *[await self._await_pods(key, each) for each in waits]])
+
+    def _tell_overdue(self, job: Raw) -> None:
+        log.warning("quota released, pods of the stopped job remain", job=str(key_of(job)))
+        self._tell(job, events.pods_overdue(self.settings.terminating_pods_timeout))
+
+    async def _await_stop(self, key: Key, stopping: Stopping | None) -> float | None:
+        """Does what shows that a stopped job has no pods; returns when to decide again, in seconds."""
+        match stopping:
+            case None:
+                return None
+            case Wait() as wait:
+                return wait.seconds
+            case Ask() as ask:
+                async with self.writer.turn(key.namespace, first=True):
+                    await self._write(key, ask.writes)
+                self.stops.asked(key)
+                self.changed(key)
+                return None
+            case AwaitPods() as listed:
+                seconds = await self.stops.look(listed)
+                if not seconds:
+                    self.changed(key)
+                return seconds or None
 
     async def _act(self, key: Key, situation: Situation, action: Action) -> float | None:
         """Applies the action; a write in its turn, and then what is to be written after what changed meanwhile."""
@@ -201,7 +234,7 @@ class JobReconciler:
             above = self.managed.above(job)
         except NestingError as error:
             nested_wrongly = str(error)
-        workloads = self.caches.workloads_of(owner_of(self.kind, key))
+        workloads, related = self.caches.workloads_of(owner_of(self.kind, key)), self.caches.related(self.kind, key)
         return Situation(
             kind=kind,
             job=job,
@@ -222,7 +255,10 @@ class JobReconciler:
             copied=self.settings.copied,
             reclaimable_pods=self.settings.reading.reclaimable_pods,
             pods_gone=self.departures.gone,
-            related=self.caches.related(self.kind, key),
+            related=related,
+            last_start=self.stops.observe(key, job, related, workloads),
+            stopped_pods_gone=self.stops.gone,
+            terminating_timeout=self.settings.terminating_pods_timeout,
             prebuilt_name=brought,
             prebuilt=self.caches.workloads.get(Key(key.namespace, named)) if named else None,
             successor=self._successor(Key(key.namespace, brought)) if brought else None,
@@ -295,7 +331,12 @@ class JobReconciler:
                 await self._patch_workload(action.workload, action.patch, "status")
                 self._status_written(job, action)
             case Start():
-                await self._write(key, action.writes)
+                self.stops.started(key, job)
+                try:
+                    await self._write(key, action.writes)
+                except Conflict:
+                    self.stops.forget(key)  # it has not started
+                    raise
                 log.info("job started", job=str(key), cluster_queue=action.cluster_queue)
                 self._started(key, job, action)
             case Stop():

@@ -12,6 +12,7 @@ from api.feature_gates import enabled
 from controller import families
 from controller.caches import Reading
 from controller.custom_labels import CustomLabel
+from core.jobs.stopping import TERMINATING_SECONDS
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Requests, Selector
 from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
@@ -86,6 +87,7 @@ class Settings:
     namespace: str = names.NAMESPACE
     copied: Copied = NOTHING_COPIED
     retention_after_deactivation: float | None = None
+    terminating_pods_timeout: float = TERMINATING_SECONDS
     leader_election: LeaderElection | None = None
     multikueue: MultiKueueSettings = field(default_factory=MultiKueueSettings)
     cleans_up_requests: bool = True
@@ -138,6 +140,7 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
         retention_after_deactivation=(
             kept.after_deactivated_by_kueue.total_seconds() if kept.after_deactivated_by_kueue is not None else None
         ),
+        terminating_pods_timeout=configuration.seiretsu.terminating_pods_timeout.total_seconds(),
         leader_election=_leader_election(configuration) if elect else None,
         multikueue=_multikueue(configuration),
         cleans_up_requests=enabled("CleanupProvisioningRequestsOnEviction", gates),

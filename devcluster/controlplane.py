@@ -185,14 +185,14 @@ class ControlPlane:
             else:
                 return
 
-    def pause_apiserver(self) -> None:
-        """Freeze the API server: connections stay open, nothing is answered."""
-        for record in self._recorded(APISERVER):
+    def pause(self, program: str = APISERVER) -> None:
+        """Freeze a program: of the API server connections stay open, and nothing is answered."""
+        for record in self._recorded(program):
             record.send(signal.SIGSTOP)
 
-    def resume_apiserver(self) -> None:
-        """Let a frozen API server go on."""
-        for record in self._recorded(APISERVER):
+    def resume(self, program: str = APISERVER) -> None:
+        """Let a frozen program go on."""
+        for record in self._recorded(program):
             record.send(signal.SIGCONT)
 
     def stop(self) -> None:

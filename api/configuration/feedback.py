@@ -1,13 +1,14 @@
-"""The section `seiretsu`: feedback about objects that Kueue would accept and leave waiting.
+"""The section `seiretsu`: feedback about objects that Kueue would accept and leave waiting, and the end of pods.
 
 Kueue does not know the section: only Seiretsu reads a Configuration that has it.
 """
 
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from api.configuration.base import Section
+from api.configuration.base import Duration, Section
 from api.configuration.guard import Guard
 from api.v1beta2.base import LabelSelector
 
@@ -68,3 +69,5 @@ class SeiretsuSection(Section):
     """Feedback about objects that would wait for ever."""
     guard: Guard = Field(default_factory=Guard)
     """What is done about pods that run without quota."""
+    terminating_pods_timeout: Duration = timedelta(minutes=5)
+    """How long a stopped job keeps its quota while its pods terminate; with 0 it releases it before, as in Kueue."""

@@ -258,6 +258,7 @@ def _custom_label(path: str, label: CustomLabel) -> Iterator[FieldError]:
 
 
 def _feedback(configuration: Configuration) -> Iterator[FieldError]:
+    yield from _negative("seiretsu.terminatingPodsTimeout", configuration.seiretsu.terminating_pods_timeout)
     for index, rule in enumerate(configuration.seiretsu.feedback.rules):
         if rule.namespace_selector is not None:
             selector = rule.namespace_selector.model_dump(by_alias=True, exclude_none=True)

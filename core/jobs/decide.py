@@ -373,6 +373,8 @@ def suspended_job(s: Situation) -> Action | None:
     if s.found.holds(names.Condition.ADMITTED) and s.found.admission is not None:
         if not s.pod_sets:
             return Nothing()  # as in no_workload
+        if s.stopping is not None:
+            return Nothing()  # it was suspended by hand: its pods and new ones would use the quota twice
         try:
             writes = s.start(s.injections(s.found))
         except FlavorMissingError as missing:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
@@ -47,6 +47,7 @@ from core.jobs.topology_request import NOT_INDEXED, PodIndex, topology_request
 from core.model import Key, Raw
 from core.model.owner import Owner
 from core.wire.guard import guarded
+from core.wire.timestamps import epoch
 
 
 class Target(NamedTuple):
@@ -262,6 +263,31 @@ class JobKind(Mirrored):
     @abstractmethod
     def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether all its pods are ready or have succeeded."""
+
+    def sees_start(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether the status of a job that is not held shows all of the start, so that it will show all of a stop."""
+        return self.pods_ready(job, related)
+
+    def sees_stop(self, job: Raw) -> bool | None:
+        """Whether the status shows that the kind's controller has handled that the job is held; None if unknown."""
+        found = _condition(job, SUSPENDED)
+        return None if found is None else found["status"] == "True"
+
+    def stopped_since(self, job: Raw) -> float | None:
+        """Since when the status shows that the job is held; None if it does not."""
+        found = _condition(job, SUSPENDED)
+        since = found.get("lastTransitionTime") if found is not None and found["status"] == "True" else None
+        return epoch(since) if since else None
+
+    def terminating(self, job: Raw) -> int | None:
+        """How many pods are deleted and have not ended; None if the status does not count them."""
+        return None
+
+    def asks(self, job: Raw) -> list[Patch]:
+        """Returns the writes after which the kind's controller writes its status of a held job again, if there are
+        any; for kinds that count pods that terminate.
+        """
+        return []
 
     def awaits_pods(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether a running elastic job may have pods with a scheduling gate: some are not ready."""
@@ -518,10 +544,19 @@ def count(of: Raw, name: str = "replicas") -> int:
     return 1 if found is None else int(found)
 
 
+SUSPENDED: Final = "Suspended"
+"""The condition by which several controllers show that they have stopped a job, or have resumed it."""
+
+
+def _condition(job: Raw, kind: str) -> Raw | None:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == kind), None)
+
+
 def holds(job: Raw, condition: str) -> bool:
     """Whether a condition of the job's status is True."""
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == condition and each["status"] == "True" for each in conditions)
+    found = _condition(job, condition)
+    return found is not None and bool(found["status"] == "True")
 
 
 def outcome(job: Raw, *, success: str, failure: str) -> Outcome | None:

@@ -16,6 +16,7 @@ from core.jobs import meta, template, workload
 from core.jobs.actions import AwaitPods
 from core.jobs.kind import Cause, JobKind, Outcome, Write
 from core.jobs.release import awaits_pods, holds_quota
+from core.jobs.stopping import TERMINATING_SECONDS, LastStart, Stopping, stopping
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Key, Raw, Workload
@@ -37,7 +38,9 @@ class Situation:
     ``related``: the objects of other kinds that belong to the job (``JobKind.related``). ``pods_gone``: uids of deleted
     jobs of which no pod is left, if that was checked (``AwaitPods``). ``variants``: those with which
     parents among the Workloads run, by the key of the parent. ``worker_checks``: the names of the admission checks by
-    which Workloads run in other clusters.
+    which Workloads run in other clusters. ``last_start``: what is remembered of the latest start of the job
+    (``core.jobs.stopping``), ``stopped_pods_gone`` the uids of stopped jobs of which no pod was listed, and
+    ``terminating_timeout`` how long its pods may terminate, in seconds.
     """
 
     kind: JobKind
@@ -64,6 +67,9 @@ class Situation:
     elastic_jobs: bool = True
     variants: Mapping[Key, Workload] = field(default_factory=dict)
     worker_checks: Container[str] = frozenset()
+    last_start: LastStart | None = None
+    stopped_pods_gone: Container[str] = frozenset()
+    terminating_timeout: float = TERMINATING_SECONDS
 
     @cached_property
     def outcome(self) -> Outcome | None:
@@ -77,8 +83,33 @@ class Situation:
 
     @cached_property
     def active(self) -> bool:
-        """Whether the job still has pods."""
-        return self.kind.active(self.job, self.related)
+        """Whether the job still has pods, or may have some although it is stopped."""
+        return self.kind.active(self.job, self.related) or self.stopping is not None
+
+    @cached_property
+    def stopping(self) -> Stopping | None:
+        """What is to be known before a stopped job counts as one without pods; None if nothing is."""
+        return self._stopping(self.terminating_timeout)
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a stopped job may still have pods, and its time for that has passed."""
+        return self.stopping is None and self._stopping(float("inf")) is not None
+
+    def _stopping(self, timeout: float) -> Stopping | None:
+        raw = next((raw for raw in self.workloads if self.owns(raw) and holds_quota(self.value(raw))), None)
+        if raw is None or self.outcome is not None:
+            return None
+        return stopping(
+            self.kind,
+            self.job,
+            raw,
+            self.value(raw),
+            start=self.last_start,
+            now=self.now,
+            timeout=timeout,
+            gone=self.stopped_pods_gone,
+        )
 
     @property
     def ends_elsewhere(self) -> bool:

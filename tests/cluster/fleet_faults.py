@@ -72,9 +72,9 @@ class Faults:
     async def stop_api_server(self) -> None:
         """SIGSTOP of a worker's API server for a while."""
         plane = self.fleet.planes[self._worker()]
-        plane.pause_apiserver()
+        plane.pause()
         await asyncio.sleep(self.seconds)
-        plane.resume_apiserver()
+        plane.resume()
 
     async def partition(self) -> None:
         """No connection between the manager and a worker."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from core.model import Raw
+from devcluster.components import CONTROLLER_MANAGER
 from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import tenant
 from tests.cluster.world import World, condition, job
@@ -65,6 +66,11 @@ def wants(node: str | None) -> Raw:
 
 def unsuspended(found: Raw, name: str) -> bool:
     return found["metadata"]["name"] == name and not found["spec"]["suspend"]
+
+
+def shown_suspended(world: World, name: str) -> bool:
+    """Whether the status of a Job says that it is suspended."""
+    return condition(world.jobs()[name], "Suspended")[0] == "True"
 
 
 def pods(world: World) -> list[str]:
@@ -188,3 +194,44 @@ def test_a_running_job_without_pods_does_not_start_any_beyond_its_quota(world: W
     assert all(state["spec"]["suspend"] for state in states if state["spec"]["parallelism"] == 40)
     world.until("it waits for 40 cpu", lambda: world.condition("none", "QuotaReserved")[0] == "False")
     assert pods(world) == []
+
+
+def test_a_start_that_the_job_controller_has_not_seen_holds_its_quota_after_the_stop(world: World) -> None:
+    """A Job controller that is late creates pods for the start; the status of the Job counts none before that."""
+    world.queue("team", 2, stopPolicy="Hold")
+    world.job("brief", "team", pods=2, seconds=600)
+    world.until("its controller has seen it", lambda: shown_suspended(world, "brief"))
+    seen = world.version("pods")
+    world.plane.pause(CONTROLLER_MANAGER)
+    try:
+        world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "None"}})
+        world.until("it is started", lambda: world.running() == {"brief"})
+        world.patch("workloads", world.workload("brief")["metadata"]["name"], {"spec": {"active": False}})
+        world.until("its controller has to show the stop", lambda: not shown_suspended(world, "brief"))
+        assert world.running() == set() and world.used("team")[0] == "2"
+    finally:
+        world.plane.resume(CONTROLLER_MANAGER)
+    world.until("its quota is released", lambda: world.used("team")[0] == "0" and pods(world) == [])
+    released = int(world.workload("brief")["metadata"]["resourceVersion"])
+    gated = {"schedulingGates": [{"name": "example.com/never"}], "containers": [{"name": "c", "image": "i"}]}
+    world.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "last"}, "spec": gated})
+    states = world.seen("pods", seen, lambda found: found["metadata"]["name"] == "last")[:-1]
+    assert all(int(pod["metadata"]["resourceVersion"]) < released for pod in states)
+
+
+def test_a_stopped_job_does_not_start_again_while_its_pods_terminate(world: World, by_tenant: Tenant) -> None:
+    both(world, "long", "waits")
+    kept = json.dumps({"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking", "example.com/late"]}})
+    for name in pods(world):
+        by_tenant("patch", "pod", name, "--type=merge", "-p", kept, check=True)
+    before = world.version("jobs")
+    by_tenant(*patch("long", {"spec": {"suspend": True}}), check=True)
+    world.until("its pods terminate", lambda: world.jobs()["long"]["status"].get("terminating") == 2)
+    by_tenant("annotate", "job", "long", "then=that", check=True)
+    assert world.running() == set() and world.used("team")[0] == "2"
+    by_tenant("annotate", "job", "long", "that=now", check=True)
+    states = world.seen("jobs", before, lambda found: "that" in found["metadata"].get("annotations", {}))
+    assert all(found["spec"]["suspend"] for found in states), "neither it nor the other one"
+    for name in pods(world):
+        by_tenant("patch", "pod", name, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=True)
+    world.until("it runs when they are gone", lambda: world.running() == {"long"} and len(pods(world)) == 2)

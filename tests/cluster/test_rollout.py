@@ -187,14 +187,14 @@ async def test_t12_t13_a_leader_is_replaced_that_hangs_or_dies_or_has_no_api_ser
 
                 await first.restart()
                 await first.ready()
-                plane.pause_apiserver()
+                plane.pause()
                 try:
                     await asyncio.sleep(QUICK_DEADLINE)
                     sent = [len(writes(each.proxy)) for each in both]
                     await asyncio.sleep(HANGS_SECONDS - QUICK_DEADLINE)
                     assert [len(writes(each.proxy)) for each in both] == sent, "the old leader writes no more"
                 finally:
-                    plane.resume_apiserver()
+                    plane.resume()
                 assert await asyncio.to_thread(second.served.wait) == 1
                 await eventually(lambda: first.leads)
                 await asyncio.to_thread(queue.goes_on)

@@ -68,6 +68,8 @@ class Memory:
     def put(self, resource: Resource, raw: Raw) -> Raw:
         self.version += 1
         raw["metadata"]["resourceVersion"] = str(self.version)
+        if resource == JOBS:
+            raw["status"] = _seen(raw)
         self.objects[resource, raw["metadata"].get("namespace", ""), raw["metadata"]["name"]] = raw
         self.tell(resource, raw)
         return copy.deepcopy(raw)
@@ -109,6 +111,13 @@ class Memory:
         if (resource, namespace, name) not in self.objects:
             raise NotFound(404, "NotFound", name)
         return self.objects[resource, namespace, name]
+
+
+def _seen(job: Raw) -> Raw:
+    """The status of a Job whose controller has seen whether it is suspended."""
+    others = [each for each in (job.get("status") or {}).get("conditions") or () if each["type"] != "Suspended"]
+    shown = {"type": "Suspended", "status": str(job["spec"]["suspend"])}
+    return {**(job.get("status") or {}), "conditions": [*others, shown], "terminating": 0}
 
 
 class Silent:
@@ -214,7 +223,7 @@ class Controlled:
         for one in self.scenario.submissions:
             name = one.job["metadata"]["name"]
             raw = self.server.objects.get((JOBS, "ns", name))
-            if raw is None or raw["spec"]["suspend"] or (raw.get("status") or {}).get("conditions"):
+            if raw is None or raw["spec"]["suspend"] or BATCH_JOB.finished(raw) is not None:
                 self.ends.pop(name, None)
                 continue
             self.ends.setdefault(name, self.now + one.run_for)

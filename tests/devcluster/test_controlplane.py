@@ -59,9 +59,9 @@ def test_the_api_server_comes_back_with_its_data(bare: ControlPlane) -> None:
 
 
 def test_a_paused_api_server_answers_nothing_until_resumed(bare: ControlPlane) -> None:
-    bare.pause_apiserver()
+    bare.pause()
     silent = bare.kubectl("get", "namespaces", "--request-timeout=500ms")
-    bare.resume_apiserver()
+    bare.resume()
     assert silent.returncode == 1
     bare.kubectl("get", "namespaces", check=True)
 

@@ -21,7 +21,7 @@ from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE, elastic
 from core.jobs.fields import Path, changed, without
-from core.jobs.kind import JobKind, Outcome, Patch, Right, Slot, outcome
+from core.jobs.kind import SUSPENDED, JobKind, Outcome, Patch, Right, Slot, outcome
 from core.jobs.template import Injection
 from core.jobs.topology_request import PodIndex
 from core.model import Raw
@@ -92,6 +92,29 @@ class BatchJob(JobKind):
         uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or []
         ready: int = status.get("succeeded", 0) + status.get("ready", 0) + len(uncounted)
         return ready >= _count(job)
+
+    def sees_start(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
+        """Whether the Job controller has resumed the Job, or has never held it and counts its pods."""
+        status = job.get("status") or {}
+        held = any(each["type"] == SUSPENDED for each in status.get("conditions") or ())
+        return super().sees_stop(job) is False if held else bool(status.get("active"))
+
+    def sees_stop(self, job: Raw) -> bool | None:
+        """A Job controller that has seen a held Job sets the condition; None if it has written no status yet."""
+        return super().sees_stop(job) or (False if job.get("status") else None)
+
+    def terminating(self, job: Raw) -> int | None:
+        """As the Job controller counts them since Kubernetes 1.29."""
+        found: int | None = (job.get("status") or {}).get("terminating")
+        return found
+
+    def asks(self, job: Raw) -> list[Patch]:
+        """Removes the condition Suspended. A Job controller with an older version of the Job cannot write its status;
+        with this one, it deletes all pods of the Job before it sets the condition again.
+        """
+        conditions = (job.get("status") or {}).get("conditions") or ()
+        kept = [each for each in conditions if each["type"] != SUSPENDED]
+        return [Patch(guarded({"status": {"conditions": kept or None}}, job), subresource="status")]
 
     def reclaimable(self, job: Raw, related: Sequence[Raw] = ()) -> Mapping[str, int]:
         """Parallel slots for which no work is left."""

@@ -306,13 +306,13 @@ async def test_a_frozen_api_server_ends_the_leadership_and_no_write_leaves_after
     async with Elector(connection, namespace=namespace, name="lead", durations=quick) as first:
         await asyncio.wait_for(first.elected.wait(), PATIENCE)
         async with Elector(connection, namespace=namespace, name="lead", durations=quick) as second:
-            await asyncio.to_thread(plane.pause_apiserver)
+            await asyncio.to_thread(plane.pause)
             try:
                 began = time.monotonic()
                 await asyncio.wait_for(first.lost.wait(), PATIENCE)
                 assert time.monotonic() - began < quick.lease and not first.may_write()
             finally:
-                await asyncio.to_thread(plane.resume_apiserver)
+                await asyncio.to_thread(plane.resume)
             await asyncio.wait_for(second.elected.wait(), PATIENCE)
             assert second.may_write() and not first.may_write()
         lease = await client.get(LEASES, "lead", namespace)

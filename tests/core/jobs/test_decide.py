@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from api import structural, validate
+from api.names import MULTIKUEUE_CONTROLLER
 from core.jobs import workload
 from core.jobs.actions import (
     Action,
@@ -154,6 +155,7 @@ def test_a_job_that_is_changed_while_it_runs_in_another_cluster_is_stopped_there
     assert facts(action.after)["Evicted"] == "True/NoMatchingWorkload"
     assert facts(action.after)["QuotaReserved"] == "True/QuotaReserved"
     going = with_status(elsewhere, read(elsewhere), action.after)
+    changed = merged(changed, {"spec": {"managedBy": MULTIKUEUE_CONTROLLER}})
     assert decide(situation(changed, going)) == Nothing(), "until its pods there are gone"
     assert isinstance(decide(situation(merged(changed, {"status": {"active": 0}}), going)), DeleteWorkload)
 
