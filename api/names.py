@@ -111,6 +111,7 @@ class JobControllerLabel:
     """Labels that Kubernetes' Job controller puts on pods."""
 
     CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+    LEGACY_CONTROLLER_UID: Final = "controller-uid"
 
 
 class Annotation:

@@ -34,7 +34,13 @@ CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
 API_SERVICES: Final = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
-RESOURCES: Final = {resource.kind: resource for resource in (MUTATING, VALIDATING, CRDS, API_SERVICES)}
+POLICIES: Final = tuple(
+    Resource(_ADMISSION, "v1", f"{phase}admission{plural}", f"{phase.capitalize()}Admission{kind}", namespaced=False)
+    for phase in ("mutating", "validating")
+    for plural, kind in (("policies", "Policy"), ("policybindings", "PolicyBinding"))
+)
+"""Admission policies and their bindings; an older API server does not serve all of them."""
+RESOURCES: Final = {resource.kind: resource for resource in (MUTATING, VALIDATING, CRDS, API_SERVICES, *POLICIES)}
 
 CONVERTED: Final = tuple(kind.crd_name for kind in KINDS if len(kind.versions) > 1)
 """The CRDs with a conversion webhook."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
@@ -22,6 +23,7 @@ from app.install import NotEstablishedError, await_admission, install_definition
 from app.internals import of_certificates
 from app.limits import check_client
 from app.metrics import ProcessMetrics
+from app.policies import LABELS, install_policies
 from app.probes import Heartbeat, dial, probe, remembered
 from app.published import Published
 from app.server import Address, Listener, Server
@@ -40,6 +42,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
 from controller.kube.events import ObjectReference, Recorder
 from core.state.lookup import Lookup
+from webhook.backstop import guards
 from webhook.configurations import Options as HookOptions
 from webhook.configurations import mutating, validating
 from webhook.conversion import convert
@@ -98,6 +101,7 @@ class Composition:
         self.tasks = Tasks()
         self.metrics = metrics or ProcessMetrics()
         self.account = Account()
+        self._enforced = False
         self.recorder = Recorder(client)
         self._pod: ObjectReference | None = None
         self.heartbeat = Heartbeat(self.metrics)
@@ -135,6 +139,8 @@ class Composition:
             await persistently("installing the CRDs", self._define)
             await persistently("taking a name", lambda: take_name(self.controller.client))
         await persistently("asking for our user name", self._learn_account)
+        if self.setup.install:
+            await persistently("installing the admission policies", self._install_policies)
         await persistently("publishing the CA bundle", self._publish)
         if self.setup.install:
             await await_admission(self.client)
@@ -187,6 +193,13 @@ class Composition:
         self.account = Account(str(user.get("username", "")), shared=shared)
         self._pod = pod_of(user, self.setup.namespace)
 
+    async def _install_policies(self) -> None:
+        options = HookOptions(
+            settings=self.setup.settings, name=self.setup.configuration_prefix, labels=LABELS, account=self.account
+        )
+        # While its account is not known, policies would refuse the controller's own writes.
+        self._enforced = await install_policies(self.client, guards(options) if self.account.name else ())
+
     async def _publish(self) -> None:
         if isinstance(self.certificates, Keeper):
             await self.certificates.tick()
@@ -219,7 +232,7 @@ class Composition:
 
     def _configurations(self, bundle: bytes) -> list[Raw]:
         options = HookOptions(
-            settings=self.setup.settings,
+            settings=replace(self.setup.settings, policies=self._enforced),
             endpoint=self.setup.endpoint(self.bound),
             ca_bundle=bundle,
             name=self.setup.configuration_prefix,

@@ -19,7 +19,7 @@ from controller.settings import from_configuration
 from webhook.configurations import Endpoint
 from webhook.expressions import compiled
 from webhook.policy import policy
-from webhook.settings import Settings
+from webhook.settings import Controllers, Settings
 
 LOCAL_FAREWELL = Farewell(lame_duck=1.0, calls=4.0)
 CLUSTER_FAREWELL = Farewell(lame_duck=10.0, calls=4.0)
@@ -187,6 +187,9 @@ def admission_settings(loaded: Loaded, namespace: str | None = None) -> Settings
         gates=loaded.gates,
         feedback=policy(configuration.seiretsu.feedback),
         expressions=compiled(configuration.seiretsu.feedback),
+        controllers=Controllers(
+            frozenset(configuration.seiretsu.controllers.accounts), configuration.seiretsu.controllers.by_rights
+        ),
     )
 
 

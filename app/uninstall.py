@@ -18,6 +18,7 @@ from api.kinds import KINDS
 from api.names import LEADER_ELECTION_ID, NAMESPACE, Label
 from api.objects import Raw, Resource
 from app.cluster import CRDS, MUTATING, VALIDATING
+from app.policies import installed_policies
 from controller import resources
 from controller.kube.client import Client
 from controller.kube.elector import LEASES
@@ -76,6 +77,9 @@ async def uninstall(client: Client, wanted: Wanted, tell: Tell, now: datetime) -
             tell(f"deleted the {resource.kind} {name}")
         elif found is not None:
             tell(f"the {resource.kind} {name} calls a Service: helm uninstall removes it")
+    async for resource, name in installed_policies(client):
+        await client.delete(resource, name)
+        tell(f"deleted the {resource.kind} {name}")
     await _unconvert(client, tell)
     if mine:
         with contextlib.suppress(NotFound):

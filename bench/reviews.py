@@ -183,7 +183,7 @@ def _ours(kind: str, spec: Raw, version: str = "v1beta2", **metadata: Any) -> Ra
 
 
 def _about_jobs(path: str, resource: str, example: Raw, suspends: str = "spec.suspend") -> dict[str, About]:
-    """The four hooks of a kind of job."""
+    """The hooks of a kind of job."""
     group, _, version = example["apiVersion"].partition("/")
     about, field = About(group, version, resource, example), tuple(suspends.split("."))
     suspended = copy.deepcopy(example)
@@ -192,10 +192,12 @@ def _about_jobs(path: str, resource: str, example: Raw, suspends: str = "spec.su
         holder = holder.setdefault(step, {})
     holder[field[-1]] = True
     return {
+        f"/mutate-{path}-owner": about,
         f"/mutate-{path}": about._replace(operations=_BOTH, suspends=field),
         f"/mutate-{path}-default": about._replace(suspends=field),
         f"/validate-{path}": about._replace(example=suspended, operations=_BOTH),
         f"/feedback-{path}-unmanaged": about,
+        f"/validate-{path}-owner": about._replace(operations=("UPDATE",)),
     }
 
 
@@ -219,10 +221,13 @@ def _about_pods() -> dict[str, About]:
     gated = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**_POD, "schedulingGates": gates}}
     about = About("", "v1", "pods", {**gated, "spec": _POD})
     return {
+        "/mutate--v1-pod-owner": about,
         "/mutate--v1-pod": about._replace(suspends=("spec", "schedulingGates")),
         "/mutate--v1-pod-default": about._replace(suspends=("spec", "schedulingGates")),
         "/validate--v1-pod": about._replace(example=gated, operations=_BOTH),
         "/feedback--v1-pod-unmanaged": about,
+        "/validate--v1-pod-owner": about._replace(operations=("UPDATE",)),
+        "/validate--v1-pod-counted": about._replace(example=gated, operations=("UPDATE",)),
     }
 
 

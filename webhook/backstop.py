@@ -1,9 +1,11 @@
-"""Admission policies that work while Seiretsu is down: queued jobs start suspended, and cannot be started by hand.
+"""Admission policies that work while Seiretsu is down: queued jobs start suspended, and cannot be started by hand; what
+counts of living pods changes only by their controllers, and only those create objects below an owner.
 
-There are two for each kind of job (``core.jobs.kinds``). They run in the API server (MutatingAdmissionPolicy v1 is
-served from Kubernetes 1.36 on) and read only the object: defaults, feedback and admissions stay in the webhooks. With
-``webhooks.failurePolicy: Ignore`` jobs are accepted while Seiretsu is down, suspended, and queued when it runs again.
-``python -m webhook.backstop FILE`` writes the chart's template; a test compares.
+There are two for each kind of job (``core.jobs.kinds``), and two for pods and owners. They run in the API server
+(ValidatingAdmissionPolicy v1 is served from Kubernetes 1.30 on, MutatingAdmissionPolicy v1 from 1.36 on) and read only
+the object and the request: defaults, feedback and admissions stay in the webhooks. With ``webhooks.failurePolicy:
+Ignore`` jobs are accepted while Seiretsu is down, suspended, and queued when it runs again; where no policy can suspend
+them they are refused. ``python -m webhook.backstop FILE`` writes the chart's template; a test compares.
 """
 
 from __future__ import annotations
@@ -20,15 +22,19 @@ from api.names import Label, SchedulingGate
 from core.jobs.fields import Setting
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
-from core.jobs.owners import kind_and_group
+from core.jobs.owners import KNOWN, kind_and_group
 from core.model import Raw
-from webhook.chart import ACTIONS, HEAD, unless_all
+from webhook import living_pods
+from webhook.chart import ACTIONS, HEAD, PLACEHOLDERS, POLICIES, SUSPENDING, unless_all
+from webhook.claims import NOT_CONTROLLED
 from webhook.configurations import GROUP_VERSION, Options, namespace_selector, queued_now_or_before, written_by
 from webhook.settings import Account
+from webhook.trust import OF_A_JOB, Trust
 
 RESIZED: Final = "a running job of a queue gets more pods only while it is suspended"
 BY_HAND: Final = "the job waits in its LocalQueue and is started when its workload is admitted, not by hand"
 MOVED: Final = "a job keeps its queue name unless it is suspended"
+LABELLED: Final = "the label controller-uid is set by the Job controller: create the pod without it"
 UNSUSPENDED: Final = "a job that names a queue is created suspended: set {field} to {value}"
 
 
@@ -36,7 +42,13 @@ def policies(options: Options, kinds: Iterable[JobKind] = ALL) -> list[Raw]:
     """Returns the policies and bindings of the enabled kinds, for ``kubectl apply`` or a chart."""
     enabled = [kind for kind in kinds if kind.framework in options.settings.frameworks]
     owners = _owners(enabled, options.settings.external_frameworks)
-    return [document for kind in covered(enabled) for document in _policies(kind, owners, options)]
+    of_kinds = [document for kind in covered(enabled) for document in _policies(kind, owners, options)]
+    return [*of_kinds, *guards(options)]
+
+
+def guards(options: Options) -> list[Raw]:
+    """Returns the policies of pods and owners: what they refuse, no webhook is asked about."""
+    return [*_of_pods(options), *_of_owners(options)]
 
 
 def covered(kinds: Iterable[JobKind] = ALL) -> list[JobKind]:
@@ -60,23 +72,26 @@ def _policies(kind: JobKind, owners: str, options: Options) -> list[Raw]:
             kind,
             options,
             operations=("CREATE",),
-            conditions=[_unowned(owners), {"name": "not-suspended", "expression": f"!({_held('object', hold)})"}],
+            conditions=[
+                _unowned(owners, options.trust),
+                {"name": "not-suspended", "expression": f"!({_held('object', hold)})"},
+            ],
             rules={
                 "reinvocationPolicy": "IfNeeded",
                 "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _set(hold)}}],
             },
         ),
-        _binding("MutatingAdmissionPolicyBinding", suspend, {}),
+        _binding("MutatingAdmissionPolicyBinding", suspend, {}, options),
         _policy(
             "ValidatingAdmissionPolicy",
             start,
             kind,
             options,
             operations=("CREATE", "UPDATE"),
-            conditions=[_unowned(owners, before=True)],
+            conditions=[_unowned(owners, options.trust, before=True)],
             rules={"validations": _validations(kind, options)},
         ),
-        _binding("ValidatingAdmissionPolicyBinding", start, {"validationActions": ["Deny"]}),
+        _binding("ValidatingAdmissionPolicyBinding", start, {"validationActions": ["Deny"]}, options),
     ]
 
 
@@ -85,7 +100,7 @@ def _validations(kind: JobKind, options: Options) -> list[Raw]:
     new, old = _held("object", hold), _held("oldObject", hold)
     rules = {
         UNSUSPENDED.format(field=".".join(map(str, hold.path)), value=_literal(hold.value)): (
-            f"request.operation != 'CREATE' || ({new})"
+            f"request.operation != 'CREATE' || ({new}) || {_below_a_job(options.trust)}"
         ),
         BY_HAND: f"request.operation != 'UPDATE' || !({old}) || ({new}) || ({written_by(options.account)})",
         MOVED: f"request.operation != 'UPDATE' || ({new}) || ({_queue_name('oldObject')}) == ({_queue_name('object')})",
@@ -133,23 +148,82 @@ def _queue_name(variable: str) -> str:
     return f"{held('labels')} ? {label} : ({held('annotations')} ? {annotation} : '')"
 
 
-def _unowned(owners: str, *, before: bool = False) -> Raw:
+def _unowned(owners: str, trust: Trust, *, before: bool = False) -> Raw:
     """The condition that no object which is queued instead of the job controls it: one of an external framework, or a
-    job whose own controller starts the jobs below it.
+    job whose own controller starts the jobs below it. Of a new job it counts only if that controller created it.
 
     A policy cannot check whether the owner is really queued (``core.jobs.owners``); the webhooks do. On update the old
     owner counts (``before``): otherwise a user who starts a job by hand could add one in the same write.
     """
 
-    def of(variable: str) -> str:
+    def of(variable: str, believed: str = "") -> str:
         references = f"{variable}.metadata.ownerReferences"
         queued = f"(o.kind + '.' + o.apiVersion.split('/')[0]) in '{owners}'.split(' ')"
-        return f"!has({references}) || !{references}.exists(o, has(o.controller) && o.controller && {queued})"
+        return f"!has({references}) || !{references}.exists(o, has(o.controller) && o.controller && {queued}{believed})"
 
-    expression = of("object")
+    expression = of("object", f" && {trust.believed}")
     if before:
         expression = f"oldObject != null ? ({of('oldObject')}) : ({expression})"
     return {"name": "not-queued-by-owner", "expression": expression}
+
+
+def _below_a_job(trust: Trust) -> str:
+    """CEL: the controller of a job created this below it: it may run with that job."""
+    references = "object.metadata.ownerReferences"
+    job = f"{OF_A_JOB} && {trust.believed}"
+    return f"(has({references}) && {references}.exists(o, has(o.controller) && o.controller && {job}))"
+
+
+def _of_pods(options: Options) -> list[Raw]:
+    """Returns the policy that keeps what living pods are counted by."""
+    conditions = [_by_others(options.trust), {"name": "counts", "expression": living_pods.COUNTS}]
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}]
+    return _validating("keep-counted-pods", rules, conditions, living_pods.validations(options.trust), options)
+
+
+def _of_owners(options: Options) -> list[Raw]:
+    """Returns the policy that only controllers create objects below an owner, for all kinds that owners are looked for
+    through.
+    """
+    groups = sorted({each.group for each in KNOWN.values()})
+    rules = [
+        {
+            "apiGroups": [group],
+            "apiVersions": ["*"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": sorted(each.plural for each in KNOWN.values() if each.group == group),
+        }
+        for group in groups
+    ]
+    validations = [
+        {"expression": f"!({expression})", "message": message, "reason": "Forbidden"}
+        for message, expression in ((NOT_CONTROLLED, options.trust.claims), (LABELLED, options.trust.labelled))
+    ]
+    return _validating("believe-owners", rules, [_by_others(options.trust)], validations, options)
+
+
+def _by_others(trust: Trust) -> Raw:
+    return {"name": "not-by-a-controller", "expression": f"!({trust.fixed})"}
+
+
+def _validating(
+    name: str, rules: list[Raw], conditions: list[Raw], validations: list[Raw], options: Options
+) -> list[Raw]:
+    name = f"{options.name}-{name}"
+    constraints = {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": namespace_selector(options.settings),
+        "resourceRules": rules,
+    }
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": constraints,
+        "matchConditions": conditions,
+        "validations": validations,
+    }
+    kind = "ValidatingAdmissionPolicy"
+    policy = {"apiVersion": GROUP_VERSION, "kind": kind, "metadata": _metadata(name, options), "spec": spec}
+    return [policy, _binding(f"{kind}Binding", name, {"validationActions": ["Deny"]}, options)]
 
 
 def _policy(
@@ -187,11 +261,11 @@ def _policy(
     }
 
 
-def _binding(kind: str, name: str, rules: Raw) -> Raw:
+def _binding(kind: str, name: str, rules: Raw, options: Options) -> Raw:
     return {
         "apiVersion": GROUP_VERSION,
         "kind": kind,
-        "metadata": {"name": name},
+        "metadata": _metadata(name, options),
         "spec": {"policyName": name, **rules},
     }
 
@@ -200,20 +274,23 @@ def _metadata(name: str, options: Options) -> Raw:
     return {"name": name, "labels": dict(options.labels)} if options.labels else {"name": name}
 
 
-_SERVED: Final = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"'
 _WIDTH: Final = 100_000  # no expression is broken into lines
+_SELECTOR: Final = '{{- include "seiretsu.managedNamespaces" . | nindent 6 }}'
 _OWNERS: Final = "zz-owners"
 """A placeholder for ``_owners`` while the policies are generated."""
 
 
 def template() -> str:
     """Returns the chart's template, for API servers that serve such policies."""
-    options = Options(name="zz-fullname", account=Account("zz-account"))
-    text = f"{HEAD}{_owners_in_helm()}{{{{- if and .Values.admissionPolicies.enabled ({_SERVED}) }}}}\n"
+    options = Options(name="zz-fullname", account=Account("zz-account"), placeholders=PLACEHOLDERS)
+    text = f"{HEAD}{_owners_in_helm()}{{{{- if {POLICIES} }}}}\n"
     for kind in covered():
-        documents = "".join(f"---\n{_document(each)}" for each in _policies(kind, _OWNERS, options))
-        text += f'{{{{- if has "{kind.framework}" $frameworks }}}}\n{documents}{{{{- end }}}}\n'
-    text += "{{- end }}\n"
+        text += f'{{{{- if has "{kind.framework}" $frameworks }}}}\n'
+        suspend, suspends, start, starts = _policies(kind, _OWNERS, options)
+        text += f"{{{{- if {SUSPENDING} }}}}\n{_documents([suspend, suspends])}{{{{- end }}}}\n"
+        text += _documents([start, starts])
+        text += "{{- end }}\n"
+    text += _documents(guards(options)) + "{{- end }}\n"
     for sentinel, action in ACTIONS.items():
         text = text.replace(sentinel, action)
     text = text.replace(" zz-labels", ' {{- include "seiretsu.labels" $ | nindent 4 }}')
@@ -222,14 +299,16 @@ def template() -> str:
 
 def _owners_in_helm() -> str:
     """Helm: what ``_owners`` returns for the operator's Configuration, in the variable ``$owners``."""
-    text = "{{- $owners := list -}}\n"
+    text = "{{- $owners := $external -}}\n"
     for kind in ALL:
         if kind.runs_children:
             given = f'{{{{- $owners = append $owners "{kind.kind}.{kind.group}" -}}}}'
             text += f'{{{{- if has "{kind.framework}" $frameworks -}}}}{given}{{{{- end -}}}}\n'
-    external = "(default (list) (default (dict) $configuration.integrations).externalFrameworks)"
-    given = '{{- $parts := splitn "." 3 . -}}{{- $owners = append $owners (printf "%s.%s" $parts._0 $parts._2) -}}'
-    return f"{text}{{{{- range {external} -}}}}{given}{{{{- end -}}}}\n"
+    return text
+
+
+def _documents(values: Iterable[Raw]) -> str:
+    return "".join(f"---\n{_document(each)}" for each in values)
 
 
 def _document(value: Raw) -> str:
@@ -239,11 +318,12 @@ def _document(value: Raw) -> str:
     if "matchConstraints" not in spec:
         return _dumped(value)
     constraints = {**spec["matchConstraints"], "namespaceSelector": "zz-selector"}
-    queued, *_ = spec["matchConditions"]
     text = _dumped({**value, "spec": {**spec, "matchConstraints": constraints}})
-    item = "".join(f"  {line}\n" for line in _dumped([queued]).splitlines())
-    selector = '{{- include "seiretsu.managedNamespaces" . | nindent 6 }}'
-    return text.replace(" zz-selector", f" {selector}").replace(item, unless_all(item))
+    for condition in spec["matchConditions"]:
+        if condition["name"] == "queued":
+            item = "".join(f"  {line}\n" for line in _dumped([condition]).splitlines())
+            text = text.replace(item, unless_all(item))
+    return text.replace(" zz-selector", f" {_SELECTOR}")
 
 
 def _dumped(value: Any) -> str:

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import yaml
 
-from webhook.configurations import MANAGED_NAMESPACES, Endpoint, Options, match_conditions, webhook
+from webhook.configurations import MANAGED_NAMESPACES, Endpoint, Options, match_conditions, webhook, written_by
 from webhook.hooks import HOOKS, Hook, Phase
 from webhook.settings import Account, Settings
+from webhook.trust import Trust
 
 PORT: Final = 65001
 """A placeholder for the Service's port, which must be a number while the configuration is generated."""
@@ -30,12 +31,32 @@ ACTIONS: Final = {
     "zz-reinvocation": "{{ .Values.mutatingWebhook.reinvocationPolicy }}",
     str(PORT): '{{ include "seiretsu.webhookServicePort" . }}',
     "65002": "{{ .Values.webhooks.timeoutSeconds }}",
+    "zz-trusted": '{{ join " " (sortAlpha (default (list) $controllers.accounts)) }}',
+    "zz-by-rights": '{{ ne (toString (get $controllers "byRights")) "false" }}',
+    "zz-external": '{{ join " " (sortAlpha $external) }}',
+    "zz-all-jobs": "{{ $all }}",
 }
+PLACEHOLDERS: Final = Trust(
+    ours=written_by(Account("zz-account")),
+    accounts="zz-trusted",
+    by_rights="zz-by-rights",
+    external="zz-external",
+    all_jobs="zz-all-jobs",
+)
+_SERVED: Final = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/{}"'
+POLICIES: Final = f"and .Values.admissionPolicies.enabled ({_SERVED.format('ValidatingAdmissionPolicy')})"
+"""Helm: the API server enforces the validating policies."""
+SUSPENDING: Final = _SERVED.format("MutatingAdmissionPolicy")
 HEAD: Final = """{{- /* Made by `make generate` from webhook/hooks.py. */ -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- $all := default false $configuration.manageJobsWithoutQueueName -}}
 {{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
 {{- $gates := default (dict) $configuration.featureGates -}}
+{{- $controllers := default (dict) (default (dict) $configuration.seiretsu).controllers -}}
+{{- $external := list -}}
+{{- range (default (list) (default (dict) $configuration.integrations).externalFrameworks) -}}
+{{- $parts := splitn "." 3 . -}}{{- $external = append $external (printf "%s.%s" $parts._0 $parts._2) -}}
+{{- end -}}
 """
 _CONFIGURATION: Final = """apiVersion: admissionregistration.k8s.io/v1
 kind: {kind}
@@ -60,6 +81,7 @@ def template() -> str:
         failure_policy="zz-failure-policy",
         timeout_seconds=65002,
         reinvocation_policy="zz-reinvocation",
+        placeholders=PLACEHOLDERS,
     )
     kinds = {Phase.MUTATING: "MutatingWebhookConfiguration", Phase.VALIDATING: "ValidatingWebhookConfiguration"}
     documents = []
@@ -85,7 +107,7 @@ def _entry(hook: Hook, options: Options) -> str:
 
 
 def _item(value: Any) -> str:
-    text = yaml.safe_dump([value], sort_keys=False, width=1000)
+    text = yaml.safe_dump([value], sort_keys=False, width=100_000)
     return re.sub(r": '?(65001|65002)'?$", r": \1", text, flags=re.MULTILINE)
 
 
@@ -122,14 +144,17 @@ def _needed(hook: Hook) -> str:
     """Returns the Helm condition that is equal to ``hook.exists`` of the Settings."""
     if not hook.needed(Settings()):
         return 'eq (toString (get $gates "PartialAdmission")) "false"'
+    without_policies = [] if hook.needed(Settings(policies=True)) else [f"not ({POLICIES})"]
     if hook.instead_of:
         return f'not (has "{hook.instead_of}" $frameworks)'
     if hook.job_kind is None and not hook.framework:
-        return ""
+        return " ".join(without_policies)
     has = f'has "{hook.framework}" $frameworks'
     if hook.job_kind is not None and not hook.framework:
         has = hook.job_kind.enabled_in_helm
-    return has if hook.needed(Settings(manage_jobs_without_queue_name=True)) else f"and ({has}) (not $all)"
+    others = [] if hook.needed(Settings(manage_jobs_without_queue_name=True)) else ["not $all"]
+    needed = [has, *others, *without_policies]
+    return has if len(needed) == 1 else f"and {' '.join(f'({each})' for each in needed)}"
 
 
 def main(arguments: list[str]) -> int:

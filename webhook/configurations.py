@@ -20,9 +20,10 @@ from core.jobs.fields import dotted
 from core.jobs.kind import JobKind
 from core.matching.namespaces import never_managed
 from core.model import Raw
-from webhook import workload_changes
+from webhook import living_pods, workload_changes
 from webhook.hooks import Hook, Phase, Reach, hooks
 from webhook.settings import Account, Settings
+from webhook.trust import OF_THE_CLUSTER, Trust
 
 GROUP_VERSION: Final = "admissionregistration.k8s.io/v1"
 
@@ -68,6 +69,12 @@ class Options:
     failure_policy: str = "Fail"
     timeout_seconds: int = 5
     reinvocation_policy: str = "IfNeeded"
+    placeholders: Trust | None = None
+
+    @property
+    def trust(self) -> Trust:
+        """Who is believed to be a controller, by these settings or as the chart's template has them."""
+        return self.placeholders or Trust.of(self.settings, written_by(self.account))
 
 
 def mutating(options: Options) -> Raw:
@@ -119,7 +126,9 @@ def webhook(hook: Hook, options: Options) -> Raw:
 
 
 _STRANGERS: Final = frozenset({Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.UNMANAGED_JOBS, Reach.DELETED_BY_HAND})
-MANAGED_NAMESPACES: Final = frozenset({Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED})
+MANAGED_NAMESPACES: Final = frozenset(
+    {Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.CLAIMS, Reach.COUNTED_PODS}
+)
 """The rules for objects of managed namespaces only."""
 
 
@@ -159,6 +168,10 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
     The API server decodes an object again for the conditions of each hook whose selectors match it: selectors come
     first, and cost nothing.
     """
+    if hook.reach is Reach.CLAIMS:
+        return [{"name": "claims-an-owner", "expression": _claims(options.trust)}]
+    if hook.reach is Reach.COUNTED_PODS:
+        return [{"name": "changes-what-counts", "expression": living_pods.refused(options.trust)}]
     conditions = []
     kind, queued_jobs = hook.job_kind, hook.reach is Reach.QUEUED_JOBS
     if queued_jobs and kind is not None and kind.selector and "UPDATE" in hook.operations:
@@ -195,6 +208,10 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
     return conditions
 
 
+def _claims(trust: Trust) -> str:
+    return f"!({trust.fixed}) && {trust.claims}"
+
+
 def _created_or_watched(kind: JobKind) -> str:
     """CEL: the object is created, or it has the label by which objects of this kind are watched, or had it, or waited
     behind Seiretsu's gate: nobody else removes that.
@@ -217,10 +234,7 @@ _CONTROLLED_BEFORE: Final = (
     "has(oldObject.metadata.ownerReferences) && oldObject.metadata.ownerReferences.exists(o, has(o.controller) &&"
     " o.controller) && !has(oldObject.metadata.deletionTimestamp)"
 )
-_BY_A_PERSON: Final = (
-    "!request.userInfo.username.startsWith('system:serviceaccount:kube-system:') &&"
-    " request.userInfo.username != 'system:kube-controller-manager'"
-)
+_BY_A_PERSON: Final = f"!({OF_THE_CLUSTER})"
 """CEL: neither garbage collection nor the deletion of a namespace."""
 
 

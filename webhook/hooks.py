@@ -20,7 +20,8 @@ from api.structural import Form
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB, POD
 from core.jobs.pod_owners import FORM, POD_OWNERS, PodOwner
-from webhook import advice, jobs, kinds, pod_owners, strangers
+from webhook import advice, jobs, kinds, living_pods, pod_owners, strangers
+from webhook import claims as claimed
 from webhook.review import Request, Response
 from webhook.settings import Context, Settings
 
@@ -45,6 +46,8 @@ class Reach(enum.Enum):
     UNMANAGED_JOBS = "jobs that name a queue in namespaces that are never managed"
     DELETED_BY_HAND = "objects of a kind of ours that another object controls, deleted by a person"
     CHECKED_WORKLOADS = "Workloads that are created, or changed in what a rule reads"
+    CLAIMS = "objects that name an owner whose controller did not write them, in namespaces we manage"
+    COUNTED_PODS = "pods in which somebody changes what they are counted by, in namespaces we manage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +141,31 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         framework=kind.framework,
         handler=strangers.advise,
     )
+    claims = replace(
+        queued,
+        advice=None,
+        name=f"m{kind.singular}-owner.kb.io",
+        operations=("CREATE",),
+        path=f"/mutate-{at}-owner",
+        reach=Reach.CLAIMS,
+        handler=partial(claimed.disown, kind),
+    )
+    changed_claims = replace(
+        validating,
+        name=f"v{kind.singular}-owner.kb.io",
+        operations=("UPDATE",),
+        path=f"/validate-{at}-owner",
+        reach=Reach.CLAIMS,
+        handler=claimed.refuse_change,
+        needed=_without_policies,
+    )
     if kind is POD:  # pods cannot be changed so that another start is possible
-        return replace(queued, operations=("CREATE",)), unqueued, validating, unmanaged
-    return queued, unqueued, validating, unmanaged
+        queued = replace(queued, operations=("CREATE",))
+    return claims, queued, unqueued, validating, unmanaged, changed_claims
+
+
+def _without_policies(settings: Settings) -> bool:
+    return not settings.policies
 
 
 def _of_ours(phase: Phase, kind: str, resources: tuple[str, ...], handler: Handler) -> Hook:
@@ -234,6 +259,22 @@ def _of_pod_owner(owner: PodOwner) -> tuple[Hook, ...]:
     return queued, unqueued, validating
 
 
+_COUNTED_PODS: Final = Hook(
+    name="vpod-counted.kb.io",
+    path="/validate--v1-pod-counted",
+    phase=Phase.VALIDATING,
+    group="",
+    version="v1",
+    resources=("pods",),
+    operations=("UPDATE",),
+    kind="Pod",
+    reach=Reach.COUNTED_PODS,
+    handler=living_pods.validate,
+    form=POD.form,
+    needed=_without_policies,
+)
+"""Whatever is enabled: the pods of every kind of job are counted."""
+
 _ALWAYS: Final = ("CREATE", "UPDATE")
 _MISPLACED: Final = (
     _misplaced("Pod", "", "pods", ("CREATE",)),
@@ -248,6 +289,7 @@ _WORKLOADS: Final = (Resource.WORKLOADS,)
 HOOKS: Final[tuple[Hook, ...]] = (
     *(hook for kind in ALL for hook in _of_jobs(kind)),
     *(hook for owner in POD_OWNERS for hook in _of_pod_owner(owner)),
+    _COUNTED_PODS,
     _of_ours(_M, Kind.CLUSTER_QUEUE, (Resource.CLUSTER_QUEUES,), kinds.keep_while_in_use),
     _of_ours(_M, Kind.RESOURCE_FLAVOR, (Resource.RESOURCE_FLAVORS,), kinds.keep_while_in_use),
     replace(

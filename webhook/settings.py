@@ -22,12 +22,23 @@ ADVICE_SECONDS: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
+class Controllers:
+    """Which accounts are believed to be controllers of jobs (``webhook.trust``): those named, ``:*`` at the end for all
+    ServiceAccounts of a namespace, and with ``by_rights`` those that may do what only a controller does.
+    """
+
+    accounts: frozenset[str] = frozenset()
+    by_rights: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Constant for the life of the process.
 
     ``managed_jobs_namespace_selector`` is a metav1.LabelSelector (None is Kueue's default: all but system namespaces).
     ``frameworks`` are the enabled integrations by Kueue's names, ``external_frameworks`` those with other controllers
-    (``Kind.version.group``). ``gates`` has those the operator set; the others have Kueue's default.
+    (``Kind.version.group``). ``gates`` has those the operator set; the others have Kueue's default. ``policies`` is
+    whether the API server enforces the validating policies of ``webhook.backstop``: no hook is needed for the same.
     """
 
     namespace: str = names.NAMESPACE
@@ -38,6 +49,8 @@ class Settings:
     gates: feature_gates.Gates = field(default_factory=dict)
     feedback: FeedbackPolicy = field(default_factory=FeedbackPolicy)
     expressions: tuple[Expression, ...] = ()
+    controllers: Controllers = field(default_factory=Controllers)
+    policies: bool = False
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature gate is on."""

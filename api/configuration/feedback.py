@@ -1,4 +1,5 @@
-"""The section `seiretsu`: feedback about objects that Kueue would accept and leave waiting, and the end of pods.
+"""The section `seiretsu`: feedback about objects that Kueue would accept and leave waiting, trusted controllers, and
+the end of pods.
 
 Kueue does not know the section: only Seiretsu reads a Configuration that has it.
 """
@@ -62,9 +63,26 @@ class Feedback(Section):
     """Rules that differ from their default, which is Warn."""
 
 
+AccountName = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\s'\"\\]+$")]
+"""A user name as the API server authenticates it."""
+
+
+class Controllers(Section):
+    """Which accounts are believed to be controllers of jobs: only what they create follows its owner."""
+
+    accounts: list[AccountName] = Field(default_factory=list)
+    """User names; `system:serviceaccount:NAMESPACE:*` names all ServiceAccounts of a namespace. The ServiceAccounts of
+    kube-system are always believed.
+    """
+    by_rights: bool = True
+    """Whether an account is also believed that may update the status of the owner's kind in all namespaces."""
+
+
 class SeiretsuSection(Section):
     """Settings that Kueue's Configuration does not have."""
 
+    controllers: Controllers = Field(default_factory=Controllers)
+    """Which accounts are believed to be controllers of jobs."""
     feedback: Feedback = Field(default_factory=Feedback)
     """Feedback about objects that would wait for ever."""
     guard: Guard = Field(default_factory=Guard)

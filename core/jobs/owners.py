@@ -6,8 +6,8 @@ or not, ReplicaSet and the like, and the kinds in ``integrations.externalFramewo
 of the reference. An owner of an enabled kind is queued if it is managed and has not ended, even before it has a
 Workload; one of an external framework, if a Workload exists for it (kind, name and uid) that is not finished.
 
-Every user can write owner references, so a user who may create jobs next to an admitted job can put others below it,
-which run with it and use no quota. That is by design, as in Kueue (docs/security.md).
+Every user can write owner references. They are believed here because admission has changed or refused those that the
+owner's controller did not write (``webhook.trust``, docs/security.md). Nothing follows a pod: its quota is for itself.
 """
 
 from __future__ import annotations
@@ -87,10 +87,14 @@ def nesting(
             return Nesting(ancestor, above)
         if level is None or level.uid != above.uid:
             break
-        if level.queueable and (level.named or without_queue_name):
+        if level.queueable and (level.named or without_queue_name) and not _is_pod(above):
             ancestor = above
         above = level.above
     return Nesting(ancestor)
+
+
+def _is_pod(owner: Reference) -> bool:
+    return (owner.group, owner.kind) == ("", "Pod")
 
 
 def known(owner: Reference) -> bool:

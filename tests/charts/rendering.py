@@ -11,7 +11,8 @@ from api.objects import Raw
 from devcluster import build
 
 CHART = Path(__file__).parents[2] / "charts" / "seiretsu"
-POLICIES_SERVED = "--api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+VALIDATING_SERVED = "--api-versions admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
+POLICIES_SERVED = f"{VALIDATING_SERVED} --api-versions admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 
 
 def helm(*arguments: str, given: Raw | None = None, name: str = "helm") -> subprocess.CompletedProcess[str]:

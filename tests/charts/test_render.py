@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
@@ -10,10 +12,10 @@ from api.configuration import load
 from api.objects import Raw
 from app.setup import Options as ServeOptions
 from app.setup import decide
-from tests.charts.rendering import CHART, POLICIES_SERVED, documents, helm, only, refusal, rendered
+from tests.charts.rendering import CHART, POLICIES_SERVED, VALIDATING_SERVED, documents, helm, only, refusal, rendered
 from webhook.backstop import policies
 from webhook.configurations import Endpoint, Options, mutating, validating
-from webhook.settings import Account, Settings
+from webhook.settings import Account, Controllers, Settings
 
 pytestmark = pytest.mark.cluster
 
@@ -100,8 +102,22 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
             "integrations: {frameworks: [jobset.x-k8s.io/jobset]}",
             Settings(namespace="queues", frameworks=frozenset({"jobset.x-k8s.io/jobset"})),
         ),
+        (
+            "seiretsu: {controllers: {byRights: false\\,accounts: [joe\\,'system:serviceaccount:operators:*']}}",
+            Settings(
+                namespace="queues",
+                controllers=Controllers(frozenset({"joe", "system:serviceaccount:operators:*"}), by_rights=False),
+            ),
+        ),
     ],
-    ids=["defaults", "all Jobs are managed", "others queue their objects too", "two kinds", "JobSets alone"],
+    ids=[
+        "defaults",
+        "all Jobs are managed",
+        "others queue their objects too",
+        "two kinds",
+        "JobSets alone",
+        "named controllers",
+    ],
 )
 def test_admission_policies_are_rendered_where_they_are_served(text: str, settings: Settings) -> None:
     found = [each for each in render(served=POLICIES_SERVED, **configured(text)) if "AdmissionPolicy" in each["kind"]]
@@ -110,6 +126,13 @@ def test_admission_policies_are_rendered_where_they_are_served(text: str, settin
     options = Options(settings=settings, name="seiretsu", account=Account("system:serviceaccount:queues:seiretsu"))
     # helm sorts what it renders by kind
     assert in_order(found) == in_order(policies(options))
+    validating_alone = render(served=VALIDATING_SERVED, **configured(text))
+    names = [each["metadata"]["name"] for each in found if each["kind"].startswith("Validating")]
+    assert [each["metadata"]["name"] for each in validating_alone if "AdmissionPolicy" in each["kind"]] == names
+    for rendering, enforced in ((validating_alone, True), (render(**configured(text)), False)):
+        hooks = validating(replace(options, settings=replace(settings, policies=enforced)))["webhooks"]
+        registered = only(rendering, "ValidatingWebhookConfiguration")["webhooks"]
+        assert [hook["name"] for hook in registered] == [hook["name"] for hook in hooks]
     for without in (render(), render(served=POLICIES_SERVED, set_values="admissionPolicies.enabled=false")):
         assert not [each for each in without if "AdmissionPolicy" in each["kind"]]
 

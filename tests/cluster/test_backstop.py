@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from api.names import JobControllerLabel, Label
+from api.names import Annotation, JobControllerLabel, Label, SchedulingGate
 from app.install import AS_CONTROLLER
+from core.jobs.admission import counted
 from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.cluster.operators import JOBSET, define
@@ -19,14 +20,16 @@ from tests.cluster.world import World
 from tests.core.jobs.test_jobset import job_set
 from tests.eventually import WAIT, eventually
 from tests.serving import AS_US
-from webhook.backstop import BY_HAND, MOVED, RESIZED, policies
+from webhook.backstop import BY_HAND, LABELLED, MOVED, RESIZED, policies
+from webhook.claims import NOT_CONTROLLED
 from webhook.configurations import Options
-from webhook.settings import Account, Settings
+from webhook.settings import Account, Controllers, Settings
 
 pytestmark = pytest.mark.cluster
 SETTINGS = Settings(
     frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}),
     external_frameworks=frozenset({"Wrapper.v1.example.com"}),
+    controllers=Controllers(frozenset({"joe", "system:serviceaccount:operators:*"})),
 )
 SOMEBODY = ("--as=somebody", "--as-group=system:masters")
 
@@ -228,3 +231,106 @@ def test_the_policy_in_the_documentation_allows_only_pods_that_jobs_make(plane: 
         "label", "pods", *mine, f"{JobControllerLabel.CONTROLLER_UID}-"
     )
     assert "labeled" in told("label", "pods", *mine, "mine=yes")
+
+
+TENANT = ("--as=tenant", "-n", "team-of-tenant")
+
+
+@pytest.fixture(scope="module")
+def by_tenant(plane: ControlPlane) -> Callable[..., str]:
+    """Runs kubectl as a user with the role `edit` in a namespace; returns what it prints if it is refused, else ''."""
+    plane.kubectl("create", "namespace", "team-of-tenant", check=True)
+    binding = ("create", "rolebinding", "tenant", "--clusterrole=edit", "--user=tenant", "-n", "team-of-tenant")
+    plane.kubectl(*binding, check=True)
+    plane.kubectl(*WAIT, "--for=create", "serviceaccount/default", "-n", "team-of-tenant", check=True)
+
+    def run(*arguments: str, made: Raw | None = None) -> str:
+        done = plane.kubectl(*arguments, *TENANT, stdin=json.dumps(made) if made else None)
+        return done.stderr if done.returncode else ""
+
+    return run
+
+
+def gated_pod(name: str, **metadata: Any) -> Raw:
+    """A pod with the gate of elastic jobs and what it is counted by."""
+    labels = {Label.POD_SET: "main", Label.MANAGED: "true", JobControllerLabel.CONTROLLER_UID: "u"}
+    annotations = {Annotation.ROLE_HASH: "a", Annotation.POD_GROUP_TOTAL_COUNT: "2"}
+    gates = [{"name": SchedulingGate.ELASTIC_JOB}, {"name": "example.com/other"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels, "annotations": annotations, **metadata},
+        "spec": {"containers": [{"name": "main", "image": "none"}], "schedulingGates": gates},
+    }
+
+
+def test_what_a_living_pod_is_counted_by_changes_only_by_its_controllers(
+    plane: ControlPlane, by_tenant: Callable[..., str]
+) -> None:
+    plane.kubectl("create", "-f", "-", "-n", TENANT[-1], stdin=json.dumps(gated_pod("p")), check=True)
+    ungate = '[{"op":"remove","path":"/spec/schedulingGates/0"}]'
+    for arguments, refusal in (
+        (("patch", "pod", "p", "--type=json", "-p", ungate), counted.GATED),
+        (("patch", "pod", "p", "-p", '{"spec":{"schedulingGates":null}}'), counted.GATED),
+        (("label", "pod", "p", f"{Label.POD_SET}-"), f"{Label.POD_SET}: {counted.KEPT}"),
+        (("label", "pod", "p", f"{Label.JOB_UID}=x"), f"{Label.JOB_UID}: {counted.KEPT}"),
+        (("label", "pod", "p", "--overwrite", f"{JobControllerLabel.CONTROLLER_UID}=x"), counted.KEPT),
+        (("annotate", "pod", "p", "--overwrite", f"{Annotation.ROLE_HASH}=b"), counted.KEPT),
+    ):
+        told = by_tenant(*arguments)
+        assert refusal in told, arguments
+        assert plane.kubectl(*arguments, "-n", TENANT[-1], "--dry-run=server", *AS_US).returncode == 0
+    assert by_tenant("label", "pod", "p", "mine=yes") == "", "labels of its owner may change"
+    other = '[{"op":"remove","path":"/spec/schedulingGates/1"}]'
+    assert by_tenant("patch", "pod", "p", "--type=json", "-p", other) == "", "and gates of others"
+    ended = ("patch", "pod", "p", "-n", TENANT[-1], "--subresource=status", "-p", '{"status":{"phase":"Failed"}}')
+    plane.kubectl(*ended, check=True)
+    assert by_tenant("annotate", "pod", "p", "--overwrite", f"{Annotation.ROLE_HASH}=b") == "", "it counts no more"
+
+
+def test_only_the_controller_of_an_owner_creates_objects_below_it(
+    plane: ControlPlane, by_tenant: Callable[..., str]
+) -> None:
+    uid = create(plane, "owns", namespace=TENANT[-1])["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "owns", "uid": uid, "controller": True}
+    pod = gated_pod("sly", labels={Label.QUEUE_NAME: "main"}, ownerReferences=[owner])
+    made = ("create", "--dry-run=server", "-f", "-")
+    assert NOT_CONTROLLED in by_tenant(*made, made=pod)
+    assert LABELLED in by_tenant(*made, made=gated_pod("sly"))
+    free = gated_pod("free", labels={}, ownerReferences=[owner | {"controller": False}])
+    assert by_tenant("create", "-f", "-", made=free) == "", "an owner for garbage collection alone"
+    change = json.dumps({"metadata": {"ownerReferences": [owner]}})
+    assert NOT_CONTROLLED in by_tenant("patch", "pod", "free", "--type=merge", "-p", change)
+    below = {**owner, "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+    between = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "between", "ownerReferences": [below]},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }
+    assert NOT_CONTROLLED in by_tenant(*made, made=between), "nor something between them"
+    role = ("create", "clusterrole", "runs-sets", "--verb=update", "--resource=jobsets.jobset.x-k8s.io/status")
+    plane.kubectl(*role, check=True)
+    binding = ("create", "clusterrolebinding", "runs-sets", "--clusterrole=runs-sets", "--user=tenant")
+    plane.kubectl(*binding, check=True)
+    asyncio.run(eventually(lambda: by_tenant(*made, made=between) == ""))
+
+
+def test_the_operator_names_controllers_that_have_fewer_rights(
+    plane: ControlPlane, by_tenant: Callable[..., str]
+) -> None:
+    uid = create(plane, "another", namespace=TENANT[-1])["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "another", "uid": uid, "controller": True}
+    group = ("create", "rolebinding", "others", "--clusterrole=edit", "-n", TENANT[-1])
+    users = ("joe", "jim", "system:serviceaccount:operators:x", "system:serviceaccount:operators-too:x")
+    plane.kubectl(*group, *(f"--user={each}" for each in users), check=True)
+
+    def told(user: str) -> str:
+        labels = {Label.QUEUE_NAME: "main", JobControllerLabel.CONTROLLER_UID: uid}
+        pod = json.dumps(gated_pod("child", labels=labels, ownerReferences=[owner]))
+        made = ("create", "--dry-run=server", "-f", "-", "-n", TENANT[-1], f"--as={user}")
+        return plane.kubectl(*made, stdin=pod).stderr
+
+    asyncio.run(eventually(lambda: told("joe") == ""))
+    assert [NOT_CONTROLLED in told(each) for each in users] == [False, True, False, True]

@@ -185,7 +185,8 @@ def test_a_job_without_a_queue_waits_until_it_is_given_one_and_is_then_admitted(
     world.until("it is admitted", lambda: "queueless" in world.running())
 
 
-def test_a_job_below_a_queued_job_runs_and_stops_with_it_and_has_no_workload(world: World, pod: Path) -> None:
+def test_a_job_below_a_queued_job_runs_and_stops_with_it_and_has_no_workload(world: World) -> None:
+    """Made by an account with the rights of the owner's controller; what others make: tests/cluster/test_escapes.py."""
     world.queue("family", 1)
     above = job("above", queue="family", cpu="100m")
     above["spec"]["template"]["metadata"] = {"annotations": {"seiretsu.dev/run-for": "600s"}}
@@ -196,7 +197,7 @@ def test_a_job_below_a_queued_job_runs_and_stops_with_it_and_has_no_workload(wor
     below = {f"below-{queue or 'none'}" for queue in ("family", "")}
     for queue in ("family", ""):
         made = job(f"below-{queue or 'none'}", queue=queue, cpu="50", ownerReferences=[owner])
-        create(world.plane, made, "--kubeconfig", str(pod))
+        create(world.plane, made)
     world.until("they run with it", lambda: below <= world.running())
     world.patch("workloads", world.workload("above")["metadata"]["name"], {"spec": {"active": False}})
     world.until("they stop with it", lambda: world.running().isdisjoint({"above", *below}))
@@ -217,7 +218,7 @@ def test_below_an_object_that_others_queue_a_job_is_theirs_to_start(world: World
         made = job(f"of-{name}", queue="others", cpu="9", ownerReferences=[owner])
         made["spec"]["template"]["metadata"] = {"annotations": {"seiretsu.dev/run-for": "600s"}}
         made["spec"]["suspend"] = name == "waiting"
-        stored = create(world.plane, made, "--kubeconfig", str(pod))
+        stored = create(world.plane, made)
         assert stored["spec"]["suspend"] is (name != "queued")
         patch(world.plane, f"of-{name}", {"spec": {"suspend": False}}, "--kubeconfig", str(pod)).check_returncode()
     world.until("who is stopped is whose owner waits", lambda: "of-waiting" not in world.running())

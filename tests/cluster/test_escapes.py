@@ -235,3 +235,63 @@ def test_a_stopped_job_does_not_start_again_while_its_pods_terminate(world: Worl
     for name in pods(world):
         by_tenant("patch", "pod", name, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=True)
     world.until("it runs when they are gone", lambda: world.running() == {"long"} and len(pods(world)) == 2)
+
+
+def ungate(pod: str) -> tuple[str, ...]:
+    return "patch", "pod", pod, "--type=json", "-p", '[{"op":"remove","path":"/spec/schedulingGates"}]'
+
+
+def ungated(world: World) -> list[str]:
+    """The living pods that wait for nothing."""
+    living = (each for each in world.get("pods")["items"] if each["status"].get("phase") not in ("Succeeded", "Failed"))
+    return [each["metadata"]["name"] for each in living if not each["spec"].get("schedulingGates")]
+
+
+def test_the_gates_and_labels_of_an_elastic_jobs_pods_are_not_the_tenants(world: World, by_tenant: Tenant) -> None:
+    world.queue("team", 1)
+    grows = job("grows", "team", cpu=1, pods=1, seconds=600)
+    grows["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    world.create({**grows, "spec": {**grows["spec"], "completions": 12}})
+    world.until("its pod runs", lambda: len(ungated(world)) == 1)
+    (runs,) = ungated(world)
+    by_tenant(*patch("grows", {"spec": {"parallelism": 3}}), check=True)
+    world.until("two more wait", lambda: len(pods(world)) == 3)
+    for pod in {*pods(world)} - {runs}:
+        assert "the pod waits for quota" in by_tenant(*ungate(pod)).stderr
+        assert by_tenant("label", "pod", pod, "kueue.x-k8s.io/podset=x", "--overwrite").returncode
+    assert "quota is counted by it" in by_tenant("label", "pod", runs, "kueue.x-k8s.io/podset-").stderr
+    assert "quota is counted by it" in by_tenant("label", "pod", runs, "batch.kubernetes.io/controller-uid-").stderr
+    both_at_once = {"metadata": {"labels": None, "finalizers": None}, "spec": {"schedulingGates": None}}
+    for pod in {*pods(world)} - {runs}:
+        assert by_tenant("patch", "pod", pod, "--type=merge", "-p", json.dumps(both_at_once)).returncode
+    assert ungated(world) == [runs]
+
+
+def below(world: World, owner: str) -> Raw:
+    """An owner reference by which a Job controls an object."""
+    uid = world.jobs()[owner]["metadata"]["uid"]
+    return {"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": uid, "controller": True}
+
+
+@pytest.mark.usefixtures("observed")
+def test_a_job_does_not_follow_an_owner_that_did_not_create_it(world: World, by_tenant: Tenant) -> None:
+    world.queue("team", 2)
+    world.job("admitted", "team", cpu=2, seconds=600)
+    world.until("it runs", lambda: world.running() == {"admitted"})
+    child = job("child", "team", cpu=2, pods=6, seconds=600)
+    child["metadata"]["ownerReferences"] = [below(world, "admitted")]
+    told = by_tenant("create", "-f", "-", stdin=json.dumps(child), check=True)
+    assert "controller of Job admitted is now false" in told.stderr
+    world.until("it waits for its own quota", lambda: world.condition("child", "QuotaReserved")[0] == "False")
+    assert world.running() == {"admitted"}
+    for name in ("child", "admitted"):  # while it waits, and while it runs
+        owner = {"metadata": {"ownerReferences": [below(world, "admitted")]}}
+        assert "only the controller of an owner" in by_tenant(*patch(name, owner)).stderr
+    container = {"containers": [{"name": "main", "image": "none"}]}
+    labels = {"a": "b"}
+    template = {"metadata": {"labels": labels}, "spec": container}
+    between = {"selector": {"matchLabels": labels}, "template": template}
+    for version, kind, spec in (("v1", "Pod", container), ("apps/v1", "ReplicaSet", between)):
+        metadata = {"name": "between", "ownerReferences": [below(world, "admitted")]}
+        made = json.dumps({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
+        assert "only the controller of an owner" in by_tenant("create", "-f", "-", stdin=made).stderr

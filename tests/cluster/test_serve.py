@@ -385,7 +385,9 @@ def test_uninstall_takes_back_what_install_installed(plane: ControlPlane, tmp_pa
         assert process.stop() == 0
     assert "failed calling webhook" in create(plane).stderr
     done = uninstall()
-    assert (done.returncode, done.stdout.count("deleted the ")) == (0, 2), done.stdout + done.stderr
+    assert (done.returncode, done.stdout.count("deleted the Validating")) == (0, 5), done.stdout + done.stderr
+    policies = plane.kubectl("get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")
+    assert not policies.stdout
     assert not json.loads(create(plane).stdout)["spec"].get("suspend")
     assert plane.kubectl("get", "clusterqueues.v1beta2.kueue.x-k8s.io", "all", "-o", "name", check=True).stdout
     assert "NotFound" in plane.kubectl("get", "--raw", "/apis/kueue.x-k8s.io/v1beta1/clusterqueues").stderr

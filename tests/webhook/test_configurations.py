@@ -10,6 +10,8 @@ import orjson
 import pytest
 
 from api.names import Annotation, Label, SchedulingGate
+from core.jobs.external import plural
+from core.jobs.owners import KNOWN
 from core.model import Raw
 from tests.webhook.cluster import job, review
 from webhook.configurations import Endpoint, Options, mutating, validating, written_by
@@ -130,7 +132,7 @@ def test_a_change_of_a_pod_behind_our_gate_reaches_us_although_the_pod_is_not_wa
 def test_pods_that_name_no_queue_are_only_sent_where_pods_are_queued_themselves(settings: Settings) -> None:
     options = Options(settings)
     names = {webhook["name"] for found in (mutating(options), validating(options)) for webhook in found["webhooks"]}
-    expected = {"mpod.kb.io", "vpod.kb.io"}
+    expected = {"mpod.kb.io", "vpod.kb.io", "mpod-owner.kb.io", "vpod-owner.kb.io", "vpod-counted.kb.io"}
     if settings is PODS:
         expected |= {"mpod-default.kb.io", "pod-unmanaged-feedback.kb.io"}
     else:
@@ -144,7 +146,8 @@ def test_a_hook_that_may_refuse_gets_only_queued_jobs_and_seiretsus_kinds() -> N
             (rule,) = webhook["rules"]
             ours = rule["apiGroups"] == ["kueue.x-k8s.io"]
             conditions = [condition["name"] for condition in webhook.get("matchConditions", ())]
-            assert ours or webhook["failurePolicy"] == "Ignore" or conditions == ["queued"], webhook["name"]
+            few = conditions in (["queued"], ["claims-an-owner"], ["changes-what-counts"])
+            assert ours or webhook["failurePolicy"] == "Ignore" or few, webhook["name"]
 
 
 def test_system_namespaces_and_seiretsus_are_never_matched_with_any_selector() -> None:
@@ -222,7 +225,9 @@ def test_kueues_names_and_paths_are_kept() -> None:
         for configuration in (mutating(Options()), validating(Options()))
         for webhook in configuration["webhooks"]
     }
-    assert found == {
+    own = {name for name in found if "-owner" in name or "-counted" in name}
+    assert own == {"mjob-owner.kb.io", "vjob-owner.kb.io", "vpod-counted.kb.io"}, "which Kueue does not have"
+    assert {name: path for name, path in found.items() if name not in own} == {
         "mjob.kb.io": "/mutate-batch-v1-job",
         "mjob-default.kb.io": "/mutate-batch-v1-job-default",
         "mclusterqueue.kb.io": "/mutate-kueue-x-k8s-io-v1beta2-clusterqueue",
@@ -332,3 +337,34 @@ def test_objects_of_other_kinds_are_sent_only_if_they_name_a_queue(hook: str, ma
     variables = {"object": made, "oldObject": None, "request": {"operation": "CREATE", "userInfo": {"username": "a"}}}
     conditions = _webhook(hook, Options())["matchConditions"]
     assert all(cel.evaluate(each["expression"], variables) is True for each in conditions) is reaches
+
+
+OTHERS = ("mjob-owner.kb.io", "vjob-owner.kb.io", "vpod-counted.kb.io")
+
+
+def test_what_the_policies_refuse_needs_no_hook_where_they_are_enforced() -> None:
+    options = Options(Settings(policies=True))
+    names = {webhook["name"] for found in (mutating(options), validating(options)) for webhook in found["webhooks"]}
+    assert names & {*OTHERS} == {"mjob-owner.kb.io"}, "only a webhook can take the controller from an owner reference"
+
+
+@pytest.mark.parametrize("hook", OTHERS)
+@pytest.mark.parametrize(
+    "user",
+    [
+        "system:serviceaccount:kube-system:job-controller",
+        "system:kube-controller-manager",
+        "system:serviceaccount:ours:seiretsu",
+    ],
+)
+def test_what_controllers_write_is_not_compared(hook: str, user: str) -> None:
+    options = Options(account=Account("system:serviceaccount:ours:seiretsu"))
+    (condition,) = _webhook(hook, options)["matchConditions"]
+    request = {"operation": "UPDATE", "userInfo": {"username": user}}
+    assert cel.evaluate(condition["expression"], {"request": request}) is False, "nothing else is read"
+
+
+def test_every_known_kind_has_the_usual_plural() -> None:
+    """By which its rights are asked for."""
+    for resource in KNOWN.values():
+        assert plural(resource.kind) == resource.plural

@@ -45,7 +45,9 @@ class BatchJob(JobKind):
     runs_children = False
     rights = (Right(resource, "patch", "status"),)
     uid_label = names.JobControllerLabel.CONTROLLER_UID
-    run_labels = frozenset({"job-name", "controller-uid", names.JobControllerLabel.CONTROLLER_UID})
+    run_labels = frozenset(
+        {"job-name", names.JobControllerLabel.LEGACY_CONTROLLER_UID, names.JobControllerLabel.CONTROLLER_UID}
+    )
     kept_labels = run_labels | {_JOB_NAME}
     elastic = True
     resizable = True

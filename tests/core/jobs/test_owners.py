@@ -27,7 +27,7 @@ def below(*owners: Reference, **levels: Level) -> tuple[Raw, Mapping[Reference, 
     """A job below the first of them, which is below the second, and so on; ``levels`` by name add what is known."""
     first = owners[0]
     found = job()
-    reference = {"apiVersion": f"{first.group}/{first.version}", "kind": first.kind, "name": first.name}
+    reference = {"apiVersion": f"{first.group}/{first.version}".lstrip("/"), "kind": first.kind, "name": first.name}
     found["metadata"]["ownerReferences"] = [{**reference, "uid": first.uid, "controller": True}]
     above = dict(zip(owners, (*owners[1:], None), strict=True))
     known = {each: levels.get(each.name, Level(each.name)) for each in owners}
@@ -153,3 +153,13 @@ def test_a_job_is_queued_until_it_ends_and_if_its_kind_is_enabled() -> None:
     assert level(BATCH_JOB, job(status=done)) == Level("job-uid", named=True)
     assert level(None, job()) == Level("job-uid", named=True)
     assert level(JOB_SET, {"metadata": {"uid": "u"}}) == Level("u", queueable=True)
+
+
+@pytest.mark.parametrize(
+    ("above", "expected"), [((), None), ((owner("spark", "sparkoperator.k8s.io/SparkApplication"),), "spark")]
+)
+def test_nothing_follows_a_pod_but_what_is_queued_instead_of_the_pod(
+    above: tuple[Reference, ...], expected: str | None
+) -> None:
+    driver = owner("driver", "/Pod")
+    assert ancestor(driver, *above, driver=known("driver", NAMED), spark=known("spark", NAMED)) == expected
