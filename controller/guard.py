@@ -16,7 +16,7 @@ import contextlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, Literal, NamedTuple, cast, get_args
 
@@ -52,6 +52,7 @@ from core.guard.judge import (
 from core.guard.pods import Kin, Lean, Pod, Shape
 from core.jobs import meta
 from core.jobs.kinds import POD
+from core.jobs.kinds.pod import OF_GROUPS, parent
 from core.jobs.owners import NestingError
 from core.model import Key, Raw, Workload
 from core.model.owner import GROUP, Reference
@@ -215,6 +216,8 @@ class Guard:
         group = meta.pod_group(kin.raw)
         if group and self._enabled:
             return Account(kin.namespace, f"workload/{group}"), False
+        if kin.above is not None and parent(kin.raw) in OF_GROUPS:
+            return self._of_owner(kin.namespace, kin.above.uid)
         if named := self._named(kin):
             return named, True
         return (Account(kin.namespace, pod.uid), False) if self._to_be_queued(pod) else None
@@ -232,6 +235,13 @@ class Guard:
             if account.name == uid and account.namespace == namespace:
                 return account
         return None
+
+    def _of_owner(self, namespace: str, uid: str) -> tuple[Account, bool] | None:
+        """The account of a pod that its StatefulSet replaces, which is not one of the group any more; None for other
+        owners: admission has gated such a pod, and only Seiretsu lets it go.
+        """
+        found = [account_of(raw) for raw in self.caches.workloads.by_index("job-uid", uid)]
+        return (found[0], False) if len(found) == 1 and found[0].namespace == namespace else None
 
     def _above(self, pod: Pod) -> tuple[Reference | None, bool]:
         """What is queued instead of a pod; True where an owner is not known yet."""
@@ -460,10 +470,17 @@ class Guard:
                 injected=self.settings.guard.injected,
                 known=self._containers(workloads),
             )
-            if verdict is not None:
+            if verdict is not None and self._ends(namespace):
+                verdict = replace(verdict, evict=(), delete=())
+            if verdict is not None and (verdict.evict or verdict.delete or verdict.end):
                 acted.add(counted.account)
                 await self._act(counted, verdict, workloads)
         return acted
+
+    def _ends(self, namespace: str) -> bool:
+        """Whether a namespace is being deleted: its pods too, in no order with their jobs and Workloads."""
+        raw = self.caches.namespaces.get(Key("", namespace))
+        return raw is None or meta.deleting(raw)
 
     def _containers(self, workloads: Iterable[Workload]) -> frozenset[str]:
         """The names of the containers in the templates of these Workloads."""

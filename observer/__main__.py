@@ -5,7 +5,8 @@ With ``--worker worker1=URL``, repeatable, that etcd is a manager's, and those o
 Prints ``observing`` when it follows etcd. At the line ``end`` on its standard input it waits until all rules for a
 quiet cluster hold, at most ``--patience`` seconds, and prints one JSON object: ``broken`` (a sentence for each moment
 at which a rule did not hold), ``changes``, ``admissions``, ``admitted_again``, ``evictions``, ``finished``, ``most``,
-``workloads`` (the name of each that was made), ``ran`` (with workers, how many Jobs have had pods there).
+``workloads`` (the name of each that was made), ``ran`` (with workers, how many Jobs have had pods there),
+``without_quota`` (the longest time in seconds that a pod ran without quota, which may be ``--without-quota``).
 The line ``look`` prints the same at once, without these rules and ``workloads``: it may be asked often. Its exit code
 is 1 if anything is broken.
 """
@@ -28,6 +29,8 @@ from observer.fleet import MANAGER, Fleet
 from observer.rules import Change, Judge
 
 PATIENCE_SECONDS = 60.0
+WITHOUT_QUOTA_SECONDS = 60.0
+"""How long pods may run without quota on a machine that may be busy; a promise in seconds needs ``--without-quota``."""
 POLL_SECONDS = 0.25
 
 
@@ -82,7 +85,7 @@ class Follower:
                 raise ValueError(f"{entry.key}: version {entry.version} follows {known}: a change was missed")
             self._versions[entry.key] = (entry.revision, entry.version)
         value = None if entry.value is None else decoded(kind, entry.value)
-        change = Change(entry.revision, kind, entry.key, value)
+        change = Change(entry.revision, kind, entry.key, value, time.monotonic())
         self.judge.see(change)
         self._also(self.cluster, change)
 
@@ -108,6 +111,9 @@ def quiet(followers: Sequence[Follower], fleet: Fleet, patience: float, *, drain
 def report(followers: Sequence[Follower], fleet: Fleet, more: list[str]) -> dict[str, Any]:
     """Returns what was seen until now: in the first cluster, but what is broken, changes and evictions in all."""
     first = followers[0]
+    for each in followers:
+        with each.lock:
+            each.judge.passed(time.monotonic())
     with first.lock:
         judge = first.judge
         return {
@@ -119,6 +125,7 @@ def report(followers: Sequence[Follower], fleet: Fleet, more: list[str]) -> dict
             "finished": len(judge.finished),
             "most": {resource: float(amount) for resource, amount in judge.most.items()},
             "ran": fleet.ran,
+            "without_quota": max(each.judge.without_quota.longest for each in followers),
         }
 
 
@@ -130,13 +137,21 @@ def main() -> None:
     parser.add_argument("--namespace", action="append", default=[], help="observe only this namespace (repeatable)")
     parser.add_argument("--patience", type=float, default=PATIENCE_SECONDS, help="seconds to wait for quiet at the end")
     parser.add_argument("--drained", action="store_true", help="at the end every Job must have ended")
+    parser.add_argument(
+        "--without-quota", type=float, default=WITHOUT_QUOTA_SECONDS, help="seconds that a pod may run without quota"
+    )
     chosen = parser.parse_args()
     namespaces = frozenset(chosen.namespace)
     fleet = Fleet(namespaces)
     workers = dict(each.split("=", 1) for each in chosen.worker)
     clusters = {MANAGER: chosen.etcd, **workers} if workers else {"": chosen.etcd}
     followers = [
-        Follower(Etcd(url, FIRST_KEY, LAST_KEY), Judge(namespaces), name, fleet.see if workers else lambda *_: None)
+        Follower(
+            Etcd(url, FIRST_KEY, LAST_KEY),
+            Judge(namespaces, chosen.without_quota),
+            name,
+            fleet.see if workers else lambda *_: None,
+        )
         for name, url in clusters.items()
     ]
     for each in followers:

@@ -25,6 +25,10 @@ PREFIXES = {
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+MANAGED = "kueue.x-k8s.io/managed"
+GROUP = "kueue.x-k8s.io/pod-group-name"
+GROUPS = {"kueue.x-k8s.io/is-group-workload", "kueue.x-k8s.io/job-owner-name"}
+"""The annotations of Workloads whose pods are a group."""
 MAGIC = b"k8s\0"
 SUFFIXES = {
     **{"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1)},
@@ -38,7 +42,7 @@ Amounts = Mapping[tuple[str, str], Fraction]
 
 class Job(NamedTuple):
     """A Job. ``queued``: whether it has a queue; ``runs``: neither suspended nor ended nor being deleted; ``pods``: how
-    many must succeed.
+    many must succeed; ``owner``: the uid of its controller.
     """
 
     name: str
@@ -47,19 +51,29 @@ class Job(NamedTuple):
     runs: bool
     ended: bool
     pods: int = 1
+    owner: str = ""
 
 
 class Pod(NamedTuple):
-    """A pod. ``job`` is the uid of its Job; ``requests`` are empty when it has ended or is being deleted."""
+    """A pod. ``job`` is the uid of its Job by its label, ``owner`` that of its controller; ``requests`` are empty when
+    it has ended or is being deleted. ``runs``: it is on a node, has not ended and is not being deleted. ``managed``: it
+    is to be queued itself, ``group`` is the name of the Workload of its group.
+    """
 
     name: str
     uid: str
     job: str
     requests: Mapping[str, Fraction]
+    owner: str = ""
+    runs: bool = False
+    managed: bool = False
+    group: str = ""
 
 
 class Workload(NamedTuple):
-    """A Workload. ``job`` is the uid of its job, ``owner`` its name; ``usage`` is what it holds of ``queue``."""
+    """A Workload. ``job`` is the uid of its job, ``owner`` its name; ``usage`` is what it holds of ``queue``, for
+    so many ``pods``; those of a ``group`` have no job in common.
+    """
 
     name: str
     uid: str
@@ -71,6 +85,8 @@ class Workload(NamedTuple):
     admitted: bool
     evicted: bool
     finished: bool
+    pods: int = 0
+    group: bool = False
 
     @property
     def holds(self) -> bool:
@@ -150,6 +166,11 @@ def _workload(raw: Any) -> Workload:
         admitted="Admitted" in true,
         evicted="Evicted" in true,
         finished="Finished" in true,
+        pods=sum(
+            max(0, (each.get("count") or 1) - needless.get(each["name"], 0))
+            for each in admission.get("podSetAssignments") or ()
+        ),
+        group=not GROUPS.isdisjoint(metadata.get("annotations") or ()),
     )
 
 
@@ -185,6 +206,7 @@ def _job(value: bytes) -> Job:
         runs=not spec.get(10, [0])[0] and not ended and not metadata.deleting,
         ended=ended,
         pods=spec.get(2, spec.get(1, [1]))[0],
+        owner=metadata.owner,
     )
 
 
@@ -198,7 +220,17 @@ def _pod(value: bytes) -> Pod:
             for resources in _fields(container).get(8, ()):
                 for name, quantity in _map(_fields(resources).get(2, ())):
                     requests[name] += amount(_text(_fields(quantity), 1))
-    return Pod(metadata.name, metadata.uid, metadata.labels.get(CONTROLLER_UID, ""), requests)
+    spec, group = _fields(pod.get(2, [b""])[0]), metadata.annotations.get(GROUP) or metadata.labels.get(GROUP)
+    return Pod(
+        metadata.name,
+        metadata.uid,
+        metadata.labels.get(CONTROLLER_UID, ""),
+        requests,
+        owner=metadata.owner,
+        runs=bool(_text(spec, 10)) and phase not in ("Succeeded", "Failed") and not metadata.deleting,
+        managed=metadata.labels.get(MANAGED) == "true",
+        group=f"{metadata.name.partition('/')[0]}/{group}" if group else "",
+    )
 
 
 class _Metadata(NamedTuple):
@@ -206,12 +238,17 @@ class _Metadata(NamedTuple):
     uid: str
     labels: Mapping[str, str]
     deleting: bool
+    annotations: Mapping[str, str]
+    owner: str
 
 
 def _metadata(found: Mapping[int, list[Any]]) -> _Metadata:
     fields = _fields(found[1][0])
-    labels = {name: text.decode() for name, text in _map(fields.get(11, ()))}
-    return _Metadata(f"{_text(fields, 3)}/{_text(fields, 1)}", _text(fields, 5), labels, 9 in fields)
+    labels, annotations = ({name: text.decode() for name, text in _map(fields.get(each, ()))} for each in (11, 12))
+    owners = (_fields(each) for each in fields.get(13, ()))
+    owner = next((_text(each, 4) for each in owners if each.get(6, [0])[0]), "")
+    name = f"{_text(fields, 3)}/{_text(fields, 1)}"
+    return _Metadata(name, _text(fields, 5), labels, 9 in fields, annotations, owner)
 
 
 def _object(value: bytes) -> dict[int, list[Any]]:

@@ -1,8 +1,9 @@
 """The promises of the queue, judged on every change in the order in which etcd stored them.
 
 At every moment: a reservation exceeds no quota, of a ClusterQueue or of any Cohort above it, limits of borrowing and
-lending included; pods of queued Jobs use no more than the quota of their tree; a Job has at most one Workload that
-holds quota; a Job that runs has an admitted Workload; a Workload is admitted again only after it was evicted.
+lending included; pods of queued Jobs use no more than the quota of their tree; no pod runs without quota for longer
+than the patience (``without_quota``); a Job has at most one Workload that holds quota; a Job that runs has an admitted
+Workload; a Workload is admitted again only after it was evicted.
 
 When nothing happens any more (``at_rest``): no Job is lost, no quota is held for a Job that is gone, and the status of
 each ClusterQueue reports exactly what is reserved, admitted and pending in it.
@@ -15,21 +16,24 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
+from math import inf
 from typing import Any, NamedTuple
 
 from observer.decode import Amounts, Decoded, Job, Pod, Queue, Quota, Workload, amount
+from observer.without_quota import WithoutQuota
 
 NO_QUOTA = Quota(Fraction(0), None, None)
 FlavorResource = tuple[str, str]
 
 
 class Change(NamedTuple):
-    """One state of one object; ``value`` is None where it was deleted."""
+    """One state of one object, and when it was read; ``value`` is None where it was deleted."""
 
     revision: int
     kind: str
     key: str
     value: Decoded | None
+    at: float = 0.0
 
 
 class Judge:
@@ -40,8 +44,9 @@ class Judge:
     resource, ``made`` the names of all Workloads by their uids.
     """
 
-    def __init__(self, namespaces: Collection[str] = ()) -> None:
+    def __init__(self, namespaces: Collection[str] = (), without_quota_seconds: float = inf) -> None:
         self.broken: list[str] = []
+        self.without_quota = WithoutQuota(without_quota_seconds)
         self.admitted: Counter[str] = Counter()
         self.evictions = 0
         self.finished: set[str] = set()
@@ -73,6 +78,11 @@ class Judge:
                 _replace(self._cluster_queues, change)
             case "Cohort":
                 _replace(self._cohorts, change)
+        self.passed(change.at)
+
+    def passed(self, at: float) -> None:
+        """Judges what must not last; it is this time now."""
+        self.broken += self.without_quota.broken(at)
 
     def _ours(self, change: Change) -> bool:
         """Whether its namespace is observed: the key ends in namespace and name."""
@@ -86,6 +96,7 @@ class Judge:
             return
         before = self._workloads.get(change.key)
         now = _replace(self._workloads, change)
+        self.without_quota.see_workload(before, now, change.at)
         if before is not None and (now is None or now.uid != before.uid):
             self._of_job[before.job].pop(before.uid, None)
         for state, sign in ((before, -1), (now, 1)):
@@ -136,6 +147,7 @@ class Judge:
         if not self._ours(change):
             return
         now = _replace(self._jobs, change)
+        self.without_quota.see_job(now)
         if now is not None and now.queued and now.runs and not self._admitted_job(now.uid):
             self._tell(change, "runs without an admitted Workload")
 
@@ -147,6 +159,7 @@ class Judge:
             return
         before = self._pods.get(change.key)
         now = _replace(self._pods, change)
+        self.without_quota.see_pod(before, now, change.at)
         for state, sign in ((before, -1), (now, 1)):
             if state is not None and state.job:
                 for resource, requested in state.requests.items():

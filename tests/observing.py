@@ -30,6 +30,7 @@ class Observed:
     most: dict[str, float] = field(default_factory=dict)
     workloads: list[str] = field(default_factory=list)
     ran: int = 0
+    without_quota: float = 0.0
 
 
 class Observer:
@@ -45,11 +46,14 @@ class Observer:
         drained: bool = False,
         patience: float = PATIENCE,
         workers: Sequence[ControlPlane] = (),
+        without_quota: float | None = None,
     ) -> None:
         options = [option for name in namespaces for option in ("--namespace", name)]
         for each in workers:
             options += ["--worker", f"{each.spec.name}=http://127.0.0.1:{each.ports.etcd}"]
         options += ["--patience", str(patience), *(["--drained"] if drained else [])]
+        if without_quota is not None:
+            options += ["--without-quota", str(without_quota)]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "observer", "--etcd", f"http://127.0.0.1:{plane.ports.etcd}", *options],
             stdin=subprocess.PIPE,

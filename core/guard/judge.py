@@ -123,7 +123,7 @@ def excess(
     pods, requests = 0, Counter[str]()
     for shape, count in shapes.items():
         pods += count
-        more = injected if injected and not shape.containers <= known else None
+        more = injected if injected and known and not shape.containers <= known else None
         for name, amount in shape.requests.items():
             counted = max(0, amount - more.get(name, 0)) if more else amount
             requests[name] += counted * count

@@ -37,6 +37,23 @@ def unserved(cluster: ControlPlane, service: Service) -> ControlPlane:
     return cluster
 
 
+@pytest.fixture(autouse=True)
+def guarded(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The guard finds no pod without quota in the test's namespace, whatever happens to its jobs; tests that bring such
+    pods about have the mark ``exceeds``.
+    """
+    names = request.fixturenames
+    if request.node.get_closest_marker("exceeds") or not {"served", "world"} <= {*names}:
+        yield
+        return
+    world, served = request.getfixturevalue("world"), request.getfixturevalue("served")
+    before = len(served.log)
+    yield
+    account = f'"account":"{world.namespace}/'
+    lines = [line for line in served.log[before:] if "pods run without quota" in line and account in line]
+    assert not lines, f"the guard found pods without quota: {lines[:3]}"
+
+
 @pytest.fixture
 def world(cluster: ControlPlane, served: Served, namespace: str) -> World:
     """A namespace with a flavor, and no queues yet."""

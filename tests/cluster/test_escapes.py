@@ -21,7 +21,7 @@ from tests.cluster.world import World, condition, job
 from tests.observing import observing
 from tests.serving import Served
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.exceeds]
 
 Tenant = Callable[..., subprocess.CompletedProcess[str]]
 LABEL = "example.com/nodes"

@@ -287,6 +287,28 @@ async def test_pods_of_a_group_are_counted_for_its_workload(world: World) -> Non
     assert world.api.deleted == [("a", None)]
 
 
+async def test_a_pod_that_its_statefulset_replaces_is_counted_for_the_workload_of_the_others(world: World) -> None:
+    """It was let go without being one of the group."""
+    owner = {**JOB, "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "set-uid"}
+    raw = world.caches.workloads.get(Key("ns", world.workload))
+    assert raw is not None
+    annotations = {"kueue.x-k8s.io/is-group-workload": "true", "kueue.x-k8s.io/job-owner-name": "s"}
+    mine: Raw = {"name": "set", "uid": "w-set", "annotations": annotations, "ownerReferences": None}
+    world.caches.workloads.observe(
+        "ADDED", merged(raw, {"metadata": {**mine, "labels": {"kueue.x-k8s.io/job-uid": "set-uid"}}})
+    )
+    marks: Raw = {
+        "labels": {"kueue.x-k8s.io/managed": "true"},
+        "annotations": {"kueue.x-k8s.io/pod-suspending-parent": "statefulset"},
+    }
+    world.see(pod("s-0", owner=owner, **marks))
+    await world.after(10)
+    world.at_rest()
+    world.see(*(pod(f"s-{number}", owner=owner, **marks) for number in range(1, 4)))
+    await world.after(SECOND)
+    assert world.api.evicted == [("set", "PodsWithoutQuota")]
+
+
 @pytest.mark.parametrize("owner", [None, {**JOB, "kind": "DaemonSet", "apiVersion": "apps/v1", "uid": "other"}])
 async def test_pods_of_jobs_that_are_not_managed_are_left_alone(world: World, owner: Raw | None) -> None:
     late: Raw = {"creationTimestamp": "2033-05-18T03:33:21Z"}
@@ -300,6 +322,15 @@ async def test_pods_of_a_namespace_that_is_not_managed_are_left_alone(world: Wor
     world.see(found)
     await world.guard.reconcile("other")
     world.at_rest()
+
+
+async def test_pods_of_a_namespace_that_is_deleted_are_left_alone(world: World) -> None:
+    """Everything in it is deleted, in no order."""
+    leaving = merged(made("Namespace", "ns"), {"metadata": {"deletionTimestamp": "x", "resourceVersion": "2"}})
+    world.caches.namespaces.observe("MODIFIED", leaving)
+    world.see(*map(pod, "abcd"))
+    await world.after(SECOND)
+    assert (world.api.deleted, world.api.evicted, world.told.events) == ([], [], [])
 
 
 async def test_a_pod_that_terminates_for_too_long_is_ended(world: World) -> None:
