@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from msgspec import structs
 
@@ -230,7 +231,8 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
     local = state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))
     if local is None:
         known = f"available: {', '.join(here)}" if here else "the namespace has none"
-        return (f"name a LocalQueue that exists ({known})",)
+        close = get_close_matches(workload.queue, here, n=1)
+        return (f"name a LocalQueue that exists{f': did you mean {close[0]}?' if close else ''} ({known})",)
     queue = state.reservations.cluster_queues.get(local.cluster_queue)
     if queue is None:
         return (f"an administrator must create ClusterQueue {local.cluster_queue}",)

@@ -18,7 +18,7 @@ It works with every kind that has one Workload, and with Kueue's controller too:
 
 from seiretsu.client.check import CheckController
 from seiretsu.client.estimate import Estimate
-from seiretsu.client.http import ApiError
+from seiretsu.client.http import ApiError, UnreachableError
 from seiretsu.client.queue import Job, Queue, WaitTimeoutError
 from seiretsu.client.state import Phase, State
 from seiretsu.client.verdict import Question, Verdict
@@ -32,6 +32,7 @@ __all__ = [
     "Question",
     "Queue",
     "State",
+    "UnreachableError",
     "Verdict",
     "WaitTimeoutError",
 ]

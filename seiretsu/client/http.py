@@ -7,10 +7,12 @@ import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
+from socket import gaierror
 from typing import Any, Final, Protocol
 from urllib.error import HTTPError
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPSHandler, Request, build_opener
 
 Raw = dict[str, Any]
@@ -27,6 +29,19 @@ class ApiError(Exception):
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
         self.status, self.reason = status, reason
+
+
+class UnreachableError(ApiError, OSError):
+    """The API server does not answer; ``status`` is 0, the text names its address. Also an ``OSError``, as that of the
+    standard library is.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(0, "Unreachable", message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class Configuration(Protocol):
@@ -105,6 +120,8 @@ class Api:
                     yield json.loads(line)
         except HTTPError as error:
             raise refusal(error.code, error.read()) from None
+        except OSError as error:
+            raise UnreachableError(unreachable(self._url, error)) from error
 
     def _request(self, method: str, path: str, body: Raw | None, query: Mapping[str, str]) -> Request:
         url = f"{self._url}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -123,6 +140,23 @@ class Api:
                 return Answer(json.loads(response.read()), warnings(response.headers.get_all("Warning") or ()))
         except HTTPError as error:
             raise refusal(error.code, error.read()) from None
+        except (OSError, HTTPException) as error:
+            raise UnreachableError(unreachable(self._url, error)) from error
+
+
+def unreachable(url: str, error: Exception) -> str:
+    """Returns what kubectl prints if there is no answer from this address."""
+    host = urlsplit(url).netloc
+    why = getattr(error, "reason", error)
+    if isinstance(why, ConnectionRefusedError):
+        return f"The connection to the server {host} was refused - did you specify the right host or port?"
+    if isinstance(why, ssl.SSLCertVerificationError):
+        return f"Unable to connect to the server {host}: its certificate is not valid: {why.verify_message}"
+    if isinstance(why, gaierror):
+        return f"Unable to connect to the server: there is no host {urlsplit(url).hostname}"
+    if isinstance(why, TimeoutError):
+        return f"Unable to connect to the server {host}: it does not answer in time"
+    return f"Unable to connect to the server {host}: {getattr(why, 'strerror', None) or why}"
 
 
 def warnings(headers: list[str] | tuple[str, ...]) -> tuple[str, ...]:

@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from http.client import HTTPException
 from typing import Any
 
+from seiretsu import running
 from seiretsu.client.estimate import Estimate, epoch, estimate, waits
 from seiretsu.client.http import Api, ApiError, Configuration
 from seiretsu.client.state import Phase, State, state_of
+from seiretsu.running import Running
 
 Raw = dict[str, Any]
 
@@ -22,6 +25,10 @@ POD_GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 _MANY_WORKLOADS = ("CronJob", "Deployment", "LeaderWorkerSet")
 """Kinds without one Workload: their Jobs, pods or groups have one each."""
 _WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{}/workloads"
+_LOCAL_QUEUES = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{}/localqueues"
+_MOST_EVENTS = "500"
+_MOST_PARTS = 5
+_FORBIDDEN = 403
 _WATCH_SECONDS = 300.0
 _UNREACHABLE_SECONDS = 300.0
 _PAUSE_SECONDS = 2.0
@@ -108,8 +115,83 @@ class Job:
         return state_of(_newest(found), () if found else self._events())
 
     def why(self) -> str:
-        """The sentence that says where it stands, and why it waits."""
-        return str(self.state())
+        """The sentence that says where it stands: why it waits, and why pods of a job that was admitted do not run."""
+        workload = _newest(self._workloads()["items"])
+        state = state_of(workload, () if workload else self._events())
+        if state.phase is Phase.RUNNING:
+            pods = self._pods(workload)
+            if pods is not None and pods.troubles:
+                return f"{state}; {pods.running} of {pods.wanted} pods run or have succeeded: {pods.why}"
+        if workload is not None and state.phase is Phase.WAITING and "LocalQueue" in state.message:
+            return f"{state}{self._meant(str(workload['spec'].get('queueName') or ''))}"
+        return str(state)
+
+    def running(self) -> Running | None:
+        """How many of its pods run, and why the others do not; None if it is not admitted, or its pods are in another
+        cluster. Needs the right to list pods and events.
+        """
+        workload = _newest(self._workloads()["items"])
+        return self._running(workload) if workload is not None and running.admitted(workload) else None
+
+    def _pods(self, workload: Raw | None) -> Running | None:
+        """The same without the right: None."""
+        try:
+            return self._running(workload) if workload is not None else None
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+            return None
+
+    def _running(self, workload: Raw) -> Running | None:
+        selector = running.pods_of(workload)
+        if selector is None:
+            return None
+        namespace = f"/api/v1/namespaces/{self.queue.namespace}"
+        wanted = {"labelSelector": selector.labels, "fieldSelector": selector.fields}
+        found = self.queue.api.get(f"{namespace}/pods", **{name: text for name, text in wanted.items() if text})
+        told = self.queue.api.get(f"{namespace}/events", fieldSelector="type=Warning", limit=_MOST_EVENTS)["items"]
+        known = running.about(self.manifest, found["items"])
+        parts = self._parts(each for each in told if (each.get("involvedObject") or {}).get("uid") not in known)
+        events = [{**each, "involvedObject": self._whole(each, parts)} for each in told]
+        return running.running(workload, self.manifest, found["items"], events, time.time())
+
+    def _whole(self, event: Raw, parts: frozenset[str]) -> Raw:
+        """The object of an event; the job where that is a part of it."""
+        about: Raw = event.get("involvedObject") or {}
+        return {**about, "uid": self.uid} if about.get("uid") in parts else about
+
+    def _parts(self, events: Iterable[Raw]) -> frozenset[str]:
+        """The uids of objects that the job owns and whose pods could not be created: a JobSet's Jobs, for example."""
+        about = [each.get("involvedObject") or {} for each in events if each.get("reason") == "FailedCreate"]
+        mine = {
+            (str(each.get("apiVersion")), str(each.get("kind")), str(each["name"]), str(each.get("uid")))
+            for each in about
+            if str(each.get("name", "")).startswith(f"{self.name}-")
+        }
+        found = set()
+        for version, kind, name, uid in sorted(mine)[:_MOST_PARTS]:
+            try:
+                part = self.queue.api.get(f"{self.queue._path(version, kind)}/{name}")
+            except ApiError:
+                continue  # it is gone, or may not be read
+            owners = part["metadata"].get("ownerReferences") or ()
+            if any(each.get("uid") == self.uid for each in owners):
+                found.add(uid)
+        return frozenset(found)
+
+    def _meant(self, queue: str) -> str:
+        """Which LocalQueues there are instead of one that does not exist; '' if it exists or they may not be listed."""
+        try:
+            listed = self.queue.api.get(_LOCAL_QUEUES.format(self.queue.namespace))["items"]
+        except ApiError:
+            return ""
+        names = sorted(each["metadata"]["name"] for each in listed)
+        if queue in names:
+            return ""
+        close = get_close_matches(queue, names, n=1)
+        if close:
+            return f': did you mean "{close[0]}"?'
+        return f"; available: {', '.join(names)}" if names else "; the namespace has none"
 
     def changes(self, timeout: float | None = None) -> Iterator[State]:
         """Its state now, then each change of it, until it has ended or that many seconds have passed."""

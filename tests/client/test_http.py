@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import subprocess
 import sys
+from socket import gaierror
+from urllib.error import URLError
 
 import pytest
 
-from seiretsu.client.http import refusal, warnings
+from seiretsu.client.http import Api, ApiError, refusal, unreachable, warnings
 
 
 @pytest.mark.parametrize(
@@ -50,3 +54,32 @@ def test_it_imports_the_standard_library_only() -> None:
     )
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['seiretsu']"
+
+
+def test_an_api_server_that_is_down_is_an_api_error_with_its_address() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    api = Api(f"https://127.0.0.1:{port}", ssl.create_default_context(), lambda: "")
+    for call in (lambda: api.get("/api"), lambda: list(api.watch("/api", 1))):
+        with pytest.raises(ApiError) as told:
+            call()
+        said = f"The connection to the server 127.0.0.1:{port} was refused - did you specify the right host or port?"
+        assert (told.value.status, told.value.reason, str(told.value)) == (0, "Unreachable", said)
+        assert isinstance(told.value, OSError), "who caught URLError still catches it"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (URLError(gaierror(-2, "Name or service not known")), "there is no host api"),
+        (URLError(TimeoutError("timed out")), "it does not answer in time"),
+        (TimeoutError("timed out"), "it does not answer in time"),
+        (
+            ConnectionResetError(104, "Connection reset by peer"),
+            "Unable to connect to the server api:6443: Connection reset",
+        ),
+    ],
+)
+def test_why_there_is_no_answer_is_plain(error: Exception, text: str) -> None:
+    assert text in unreachable("https://api:6443", error)
