@@ -381,6 +381,7 @@ class Event:
     WORKLOAD_NAME_CONFLICT: Final = "WorkloadNameConflict"
     FORCEFULLY_DELETED: Final = "KueueForcefullyDeleted"
     DELETED: Final = "Deleted"
+    PODS_NOT_RUNNING: Final = "PodsNotRunning"
     EXCESS_POD_DELETED: Final = "ExcessPodDeleted"
     POD_TERMINATED: Final = "PodTerminatedByKueue"
     CREATED_VARIANT: Final = "CreatedVariant"

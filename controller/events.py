@@ -133,6 +133,11 @@ def job_waits(cluster_queue: str, reason: str, message: str) -> Event:
     return Event(WARNING if reason in _NEEDS_A_CHANGE else NORMAL, reason, f"{where}: {message}")
 
 
+def not_running(runs: int, wanted: int, why: str) -> Event:
+    """On the Job and its Workload: it was admitted, but pods of it do not run."""
+    return Event(WARNING, names.Event.PODS_NOT_RUNNING, f"{runs} of {wanted} pods run or have succeeded: {why}")
+
+
 def updated_checks(message: str) -> Event:
     """On the Job, which has quota: what the admission checks say for which it waits."""
     return Event(NORMAL, names.Event.UPDATED_ADMISSION_CHECK, message)

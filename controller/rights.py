@@ -23,7 +23,7 @@ from core.model import Raw
 
 UNWATCHED: Final = (
     (resources.PODS, ("list",)),  # the quota of a deleted job is held until its pods are gone
-    (EVENTS, ("create", "patch")),
+    (EVENTS, ("list", "create", "patch")),  # listed for an admitted job whose pods are not made
 )
 """Resources that are used without a watch; beside these, ``KNOWN`` owners of jobs are read."""
 

@@ -37,6 +37,7 @@ from controller.managed import Managed
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror
 from controller.multikueue.workloads import MultiKueue
+from controller.not_running import NotRunning
 from controller.owners import Owners
 from controller.pod_owners import PodOwnerReconciler
 from controller.provisioning import Provisioning
@@ -177,6 +178,7 @@ class Controller:
         ]
         people = Events(self._recorder, SCHEDULER)
         self.waiting = WaitEvents(self.caches, people, kinds, room=self._room)
+        self.not_running = NotRunning(self.caches, writer, people, kinds)
         self.guard: Guard | None = None
         if self.settings.guard.enabled:
             of_pods = Managed(self.caches, self.settings, self.owners)
@@ -309,6 +311,7 @@ class Controller:
         self.owners.wake = self._dispatcher.jobs_below
         self.caches.caught_up = self._dispatcher.taken_back
         self.waiting.connect()
+        self.not_running.connect()
         if self.settings.multikueue.enabled:
             self.multikueue.connect()
             for _ in self.multikueue.everything():
@@ -318,8 +321,9 @@ class Controller:
             await asyncio.sleep(0)
         for _ in self._dispatcher.everything():
             await asyncio.sleep(0)
-        for _ in self.waiting.everything():
-            await asyncio.sleep(0)
+        for each in (self.waiting, self.not_running):
+            for _ in each.everything():
+                await asyncio.sleep(0)
         if self.settings.policy.concurrent_admission:
             self.variants.connect()
             for _ in self.variants.everything():
@@ -332,6 +336,7 @@ class Controller:
             group.create_task(self.usage.run(), name="usage")
             group.create_task(self.mirror.run(), name="queue-mirror")
             group.create_task(self.waiting.run(), name="waiting")
+            group.create_task(self.not_running.run(), name="not-running")
             if self.guard is not None:
                 group.create_task(self.guard.run(), name="guard")
             group.create_task(self.provisioning.run(), name="provisioning")

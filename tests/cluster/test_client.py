@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from kubernetes import client, config
 
@@ -48,11 +50,29 @@ def test_what_cannot_work_is_told_at_once(cluster: ControlPlane, world: World) -
     assert any("never starts: asks for 20 cpu" in warning for warning in big.warnings)
     lost = queue(cluster, world, "taem").submit(job("lost", "", cpu=1, pods=1, seconds=1))
     assert any('did you mean "team"?' in warning for warning in lost.warnings)
+    world.until("it is said later, too", lambda: 'did you mean "team"?' in lost.why())
     with pytest.raises(ApiError) as refused:
         queue(cluster, world, "team").submit(job("big", "", cpu=1, pods=1, seconds=1))
     assert (refused.value.status, refused.value.reason) == (409, "AlreadyExists")
     with pytest.raises(ApiError, match="the cluster has no kind Jib in batch/v1"):
         queue(cluster, world, "team").submit({"apiVersion": "batch/v1", "kind": "Jib", "metadata": {"name": "a"}})
+
+
+def test_why_pods_of_an_admitted_job_are_not_made_is_told(cluster: ControlPlane, world: World) -> None:
+    small = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "small"},
+        "spec": {"hard": {"pods": "1"}},
+    }
+    world.plane.kubectl("apply", "-n", world.namespace, "-f", "-", stdin=json.dumps(small), check=True)
+    world.queue("team", 2)
+    found = queue(cluster, world, "team").submit(job("pair", "", cpu=1, pods=2, seconds=600))
+    said = world.until("it is told", lambda: why if "FailedCreate" in (why := found.why()) else "")
+    assert "1 of 2 pods exist, and the next is refused: a pod is forbidden: exceeded quota: small" in said
+    running = found.running()
+    assert running is not None
+    assert running.wanted == 2
 
 
 def test_the_wait_is_estimated_from_others_of_the_queue(cluster: ControlPlane, world: World) -> None:

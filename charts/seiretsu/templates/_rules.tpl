@@ -49,7 +49,7 @@
   verbs: [list]
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [list, create, patch]
 - apiGroups: [apps]
   resources: [replicasets, deployments, statefulsets]
   verbs: [get]
