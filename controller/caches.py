@@ -71,9 +71,9 @@ def _digest(raw: Raw) -> bytes:
 
 
 class _Spec(dict[str, Any]):
-    """An object that can be referred to weakly."""
+    """An object that can be referred to weakly; ``memo`` is what ``core.jobs.pod_shape`` has computed from it."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "memo")
 
 
 class _Extended(dict[str, Any]):

@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import assert_never
+from dataclasses import replace
+from typing import NamedTuple, assert_never
 
 import structlog
 
@@ -53,12 +54,14 @@ from core.jobs.decide import decide, earlier
 from core.jobs.groups import created_before_its_pods
 from core.jobs.kind import Delete, JobKind, Patch, Write, owner_of
 from core.jobs.kinds import POD_GROUP, kind_at
+from core.jobs.kinds.pod_group import PodGroup
 from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owners import GROUP_OWNERS
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.jobs.stopping import Ask, Stopping, Wait
 from core.model import Key, Raw, Workload
+from core.model.owner import GROUP
 from core.multikueue.conditions import is_ours
 from core.quota.usage import holds_quota
 from core.variants.rules import running
@@ -69,6 +72,31 @@ log = structlog.get_logger(__name__)
 WORKERS = 30
 KEPT_WORKERS = 10
 """Workers for jobs whose Workload has quota, if many others wait for their writes."""
+
+
+LARGE, SECONDS_A_POD = 100, 0.0001
+"""A group of more pods is decided in another thread, and only so long after its first change: ten times as long as that
+takes.
+"""
+
+
+class _Decided(NamedTuple):
+    """What the rules decide about a job: the action, what Workloads of earlier jobs wait for, whether its own stop is
+    complete, and after how many seconds time alone changes something.
+    """
+
+    situation: Situation
+    action: Action
+    waits: list[AwaitPods]
+    stopping: Stopping | None
+    overdue: bool
+    settles_in: float | None
+
+
+def _decided(situation: Situation) -> _Decided:
+    waits = earlier(situation)  # before the action, which may discard what is known of pods
+    stopping, overdue = situation.stopping, situation.overdue
+    return _Decided(situation, decide(situation), waits, stopping, overdue, situation.kind.settles_in(situation.job))
 
 
 class JobReconciler:
@@ -108,8 +136,11 @@ class JobReconciler:
         self._problems: dict[Key, tuple[str, str]] = {}
 
     def changed(self, key: Key) -> None:
-        """Queues this job; before others if its Workload has quota, which it uses or releases next."""
-        self.queue.add(key, first=self._has_quota(key))
+        """Queues this job; before others if its Workload has quota, which it uses or releases next. A large group of
+        pods a moment later: each of its pods is a change of it, and the work follows their number.
+        """
+        pods = self.store.count("job", key) if self.kind.grouped else 0
+        self.queue.add_after(key, pods * SECONDS_A_POD if pods > LARGE else 0.0, first=self._has_quota(key))
 
     def _made_ahead(self, raw: Raw) -> bool:
         """Whether a Workload has no pods at present, and will have: a user created it first, or an object will have
@@ -135,10 +166,32 @@ class JobReconciler:
             return objects
         return (self.kind.key(raw) for key in objects if (raw := self.store.get(key)) is not None)
 
-    def _job(self, key: Key) -> Raw | None:
-        """The job with this key; None if no object of it is there."""
-        found = self.caches.job_objects(self.kind, key)
-        return kind_at(self.kind, key).whole(found, self.clock()) if found else None
+    async def _decided(self, key: Key) -> _Decided | None:
+        """What the rules decide about the job with this key; None if no object of it is there.
+
+        A large group of pods is decided in another thread: the work follows the number of its pods, which users choose,
+        and admission calls wait for the event loop meanwhile.
+        """
+        found, kind = self.caches.job_objects(self.kind, key), kind_at(self.kind, key)
+        if not found:
+            return None
+        job: Raw
+        if not isinstance(kind, PodGroup):
+            return _decided(self._situation(key, kind.whole(found, self.clock())))
+        of_group = Key(key.namespace, key.name.removeprefix(GROUP))
+        beside = (
+            self.caches.workloads.get(of_group),
+            self.caches.get(of_group),
+            self.caches.context(key.namespace).rules,
+        )
+        if len(found) <= LARGE:
+            return _decided(self._situation(key, kind.beside(kind.whole(found, self.clock()), *beside)))
+        now = self.clock()
+        job = await asyncio.to_thread(lambda: kind.beside(kind.whole(found, now), *beside))
+        situation = self._situation(key, job)
+        read = (*situation.workloads, *(each for each in (situation.prebuilt,) if each is not None))
+        fixed = {each: self.caches.decoded[each] for each in map(key_of, read)}
+        return await asyncio.to_thread(_decided, replace(situation, decoded=fixed, flavors={**situation.flavors}))
 
     def _has_quota(self, key: Key) -> bool:
         found = self.caches.workloads.by_index("owner", owner_of(self.kind, key))
@@ -154,23 +207,20 @@ class JobReconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one job and its Workload one step on. Returns when to look again, in seconds."""
-        job = self._job(key)
-        if job is None:
+        decided = await self._decided(key)
+        if decided is None:
             self._refusals.forget(key)
             self._problems.pop(key, None)
             self.stops.forget(key)
             left = [raw for raw in self.caches.workloads_of(owner_of(self.kind, key)) if not self._made_ahead(raw)]
             return _soonest([await self.departures.release(raw) for raw in left])
-        situation = self._situation(key, job)
-        waits = earlier(situation)  # before the action, which may discard what is known of pods
-        stopping, overdue = situation.stopping, situation.overdue
-        action = decide(situation)
-        again = await self._act(key, situation, action)
-        if overdue and isinstance(action, WorkloadStatus | RemoveFinalizer | DeleteWorkload | Start):
-            self._tell_overdue(job)
-        later = situation.kind.settles_in(job)
-        stops = await self._await_stop(key, stopping) if isinstance(action, Nothing | Problem) else None
-        return _soonest([again, later, stops, *[await self._await_pods(key, each) for each in waits]])
+        again = await self._act(key, decided.situation, decided.action)
+        if decided.overdue and isinstance(decided.action, WorkloadStatus | RemoveFinalizer | DeleteWorkload | Start):
+            self._tell_overdue(decided.situation.job)
+        idle = isinstance(decided.action, Nothing | Problem)
+        stops = await self._await_stop(key, decided.stopping) if idle else None
+        waits = [await self._await_pods(key, each) for each in decided.waits]
+        return _soonest([again, decided.settles_in, stops, *waits])
 
     def _tell_overdue(self, job: Raw) -> None:
         log.warning("quota released, pods of the stopped job remain", job=str(key_of(job)))
@@ -202,26 +252,29 @@ class JobReconciler:
         async with self.writer.turn(key.namespace, first=_releases_or_uses_quota(action)):
             if self._is_current(key, situation):
                 return await self._apply(key, situation.job, action)
-            job = self._job(key)
-            if job is not None:
-                return await self._apply(key, job, decide(self._situation(key, job)))
+            decided = await self._decided(key)
+            if decided is not None:
+                return await self._apply(key, decided.situation.job, decided.action)
         self.changed(key)
         return None
 
     def _is_current(self, key: Key, situation: Situation) -> bool:
         """Whether the job and its Workloads are still those of the situation."""
-        owner = owner_of(self.kind, key)
         before, now = situation.kind.parts(situation.job), self.caches.job_objects(self.kind, key)
-        same = sorted(map(id, before)) == sorted(map(id, now))
-        return same and self.caches.workloads_of(owner) == situation.workloads
+        same = len(before) == len(now) and set(map(id, before)) == set(map(id, now))
+        return same and self._workloads(key, situation.job) == situation.workloads
+
+    def _workloads(self, key: Key, job: Raw) -> tuple[Raw, ...]:
+        """The Workloads of this job, or of one before it of the same name: not that of another owner."""
+        found, kind = self.caches.workloads_of(owner_of(self.kind, key)), kind_at(self.kind, key)
+        return tuple(raw for raw in found if kind.owns(job, raw)) if kind.shares_names() else found
 
     async def release(self, key: Key) -> None:
         """Removes the finalizer of a job's finished Workload when the budget of writes that can wait has a turn."""
         async with self.budget.turn("finalizers"):
-            job = self._job(key)
-            action = decide(self._situation(key, job)) if job is not None else Nothing()
-            if isinstance(action, RemoveFinalizer):
-                await self._patch_workload(action.workload, action.patch)
+            decided = await self._decided(key)
+            if decided is not None and isinstance(decided.action, RemoveFinalizer):
+                await self._patch_workload(decided.action.workload, decided.action.patch)
 
     def _situation(self, key: Key, job: Raw) -> Situation:
         kind = kind_at(self.kind, key)
@@ -234,7 +287,7 @@ class JobReconciler:
             above = self.managed.above(job)
         except NestingError as error:
             nested_wrongly = str(error)
-        workloads, related = self.caches.workloads_of(owner_of(self.kind, key)), self.caches.related(self.kind, key)
+        workloads, related = self._workloads(key, job), self.caches.related(self.kind, key)
         return Situation(
             kind=kind,
             job=job,
@@ -338,17 +391,16 @@ class JobReconciler:
                     self.stops.forget(key)  # it has not started
                     raise
                 log.info("job started", job=str(key), cluster_queue=action.cluster_queue)
-                self._started(key, job, action)
+                await self._started(key, job, action)
             case Stop():
                 await self._write(key, action.writes)
                 if action.was_running:
                     log.info("job stopped", job=str(key), reason=action.reason)
-                    for part in kind_at(self.kind, key).parts(job):
-                        self._tell(part, events.stopped(action.message))
+                    stopped = events.stopped(action.message)
+                    await self._tell_all(kind_at(self.kind, key).parts(job), stopped)
             case LetGo():
                 await self._write(key, action.writes)
-                for pod in action.excess:
-                    self._tell(pod, events.excess_deleted())
+                await self._tell_all(action.excess, events.excess_deleted())
             case DeleteJob():
                 await self.writer.delete(self.resource, key_of(job), job["metadata"]["uid"])
                 self._tell(job, events.deleted_job())
@@ -411,13 +463,12 @@ class JobReconciler:
                 case _:
                     assert_never(each)
 
-    def _started(self, key: Key, job: Raw, action: Start) -> None:
+    async def _started(self, key: Key, job: Raw, action: Start) -> None:
         """Emits the event on the objects that were started, and counts how long pods kept their gate."""
         targets = {each.target.key for each in action.writes if each.target is not None}
         parts = kind_at(self.kind, key).parts(job)
         started = [part for part in parts if key_of(part) in targets] if self.kind.grouped and targets else parts
-        for part in started:
-            self._tell(part, events.started(action.cluster_queue))
+        await self._tell_all(started, events.started(action.cluster_queue))
         if not self.kind.grouped:
             return
         known = (self.caches.get(key_of(raw)) for raw in self.caches.workloads_of(owner_of(self.kind, key)))
@@ -438,13 +489,20 @@ class JobReconciler:
         """Emits an event about a problem; about a group only one for each sentence, not one for each of its pods."""
         said = (problem.reason, problem.message)
         if not self.kind.grouped or self._problems.get(key) != said:
-            self._tell(job, events.failed(*said))
+            self._tell(problem.about or job, events.failed(*said))
         self._problems[key] = said
 
     def _tell_workload(self, key: Key, event: events.Event) -> None:
         raw = self.caches.workloads.get(key)
         if raw is not None:
             self.recorder.tell(resources.WORKLOADS, key, raw["metadata"]["uid"], event)
+
+    async def _tell_all(self, jobs: Sequence[Raw], event: events.Event) -> None:
+        """Emits an event on each of many objects, with pauses for other tasks."""
+        for place, each in enumerate(jobs, start=1):
+            self._tell(each, event)
+            if not place % LARGE:
+                await asyncio.sleep(0)
 
     def _tell(self, job: Raw, event: events.Event) -> None:
         self.recorder.tell(self.resource, key_of(job), job["metadata"]["uid"], event)

@@ -124,6 +124,10 @@ class Store(Generic[T]):
         """
         return tuple(self._entries[key].value for key in self._indexed[index].get(value, ()))
 
+    def count(self, index: str, value: Hashable) -> int:
+        """How many values ``by_index`` returns."""
+        return len(self._indexed[index].get(value, ()))
+
     def on_change(self, handler: Handler[T]) -> None:
         """Calls ``handler(old, new)`` for every existing object now, and for every change from now on."""
         for _ in self.catch_up(handler):

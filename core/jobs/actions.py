@@ -123,10 +123,13 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The job cannot continue at present: an event has the reason, and it is tried again after a change."""
+    """The job cannot continue at present: an event has the reason, and it is tried again after a change. ``about`` is
+    the part of the job that the event is for, if it is not for all of it.
+    """
 
     reason: str
     message: str
+    about: Raw | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from core.jobs.actions import (
     WorkloadStatus,
 )
 from core.jobs.elastic import REPLACED, gated_pods, replaced_slices, resized
-from core.jobs.groups import members
+from core.jobs.groups import members, without_place
 from core.jobs.kinds.pod import freed, uses_node
 from core.jobs.prebuilt import prebuilt
 from core.jobs.release import awaits_pods, deleted, holds_quota, without_finalizer
@@ -108,7 +108,7 @@ def _withdrawn(s: Situation) -> Action | None:
     if meta.queue_name(s.job) or not (s.suspended or s.outcome is not None):
         return None
     brought = {meta.prebuilt_workload(s.job, annotation_first=first)[0] for first in (True, False)}
-    others = (raw for raw in s.workloads if raw["metadata"]["name"] not in brought)
+    others = (raw for raw in s.workloads if raw["metadata"]["name"] not in brought and s.may_delete(raw))
     made = [raw for raw in others if not s.value(raw).holds(names.Condition.FINISHED)]
     if made and s.outcome is None:
         return _at_rest(s, made[0], "QueueNameRemoved", "The queue name of the job was removed") or deleted(made)
@@ -188,7 +188,7 @@ def superfluous(s: Situation) -> Action | None:
 
     A Workload that holds quota keeps it while pods use it: pods of this job as it was before, or of an earlier job.
     """
-    unused = [raw for raw in s.others if s.owns(raw) or s.awaits_pods(raw) is None]
+    unused = [raw for raw in s.others if s.may_delete(raw) and (s.owns(raw) or s.awaits_pods(raw) is None)]
     in_use = any(s.owns(raw) and holds_quota(s.value(raw)) for raw in unused)
     if in_use and s.match is None and s.outcome is None and s.active:
         return _stopped_elsewhere(s, unused) or Nothing()
@@ -311,13 +311,18 @@ def no_workload(s: Situation) -> Action | None:
 
 
 def reclaim(s: Situation) -> Action | None:
-    """Pods that will not be needed any more give their quota back while the job runs on."""
+    """Pods that will not be needed any more give their quota back while the job runs on.
+
+    Others may use it by then, so while quota is reserved it is not taken back.
+    """
     if not s.reclaimable_pods:
         return None
     sizes = {pod_set.name: pod_set.count for pod_set in s.found.pod_sets}
     more = {each["name"]: each["count"] - sizes[each["name"]] for each in s.pod_sets} if s.elastic else {}
     unused = {name: count - max(0, more.get(name, 0)) for name, count in s.kind.reclaimable(s.job, s.related).items()}
-    free = {name: min(count, sizes.get(name, count)) for name, count in unused.items() if count > 0}
+    given = s.found.reclaimable if s.found.holds(names.Condition.QUOTA_RESERVED) else {}
+    most = {name: max(unused.get(name, 0), given.get(name, 0)) for name in (*given, *unused)}
+    free = {name: min(count, sizes.get(name, count)) for name, count in most.items() if count > 0}
     return _status(s, replace(s.found, reclaimable=free), "reclaim")
 
 
@@ -422,6 +427,7 @@ RULES: tuple[JobRule, ...] = (
     missing_class,
     gated_pods,
     replaced_slices,
+    without_place,
 )
 
 

@@ -10,12 +10,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from api import names
+from api import names, quantity
 from api.names import Annotation, Condition
 from core.jobs import meta, workload
-from core.jobs.actions import Action, LetGo, Nothing, Problem, UpdateWorkload, WorkloadStatus
-from core.jobs.kinds.pod import phase, without_finalizer
-from core.jobs.kinds.pod_group import PodGroup, deletion, last_to_go, owner_reference, runnable, sort_out, total_count
+from core.jobs.actions import Action, LetGo, Nothing, Problem, Stop, UpdateWorkload, WorkloadStatus
+from core.jobs.kind import Cause
+from core.jobs.kinds.pod import POD, ended, gated, phase, without_finalizer
+from core.jobs.kinds.pod_group import (
+    PodGroup,
+    deletion,
+    exceeds,
+    last_to_go,
+    owner_reference,
+    roles_of,
+    runnable,
+    serving_owners,
+    sort_out,
+    total_count,
+)
+from core.jobs.pod_shape import computed_role
 from core.jobs.situation import Situation
 from core.model import Raw
 from core.wire.guard import guarded
@@ -23,14 +36,17 @@ from core.workload import transitions
 
 MOST_ROLES: Final = 18
 PODS_FAILED: Final = "PodsFailed"
+_NO_PLACE: Final = "NoMatchingWorkload"
 
 
 def members(s: Situation) -> Action | None:
     """Removes pods that the group has too many, and finalizers of pods that are replaced; reports missing pods."""
     if not isinstance(s.kind, PodGroup):
         return None
+    if done := _stopped(s.job.get("strangers", ()), s.now):
+        return done
     if s.prebuilt is not None and not s.owns(s.prebuilt):
-        return _released(_ended(s)) or _taken(s, s.prebuilt)
+        return _released(_ended(s)) or _stopped(s.job["members"], s.now) or _taken(s, s.prebuilt)
     if s.match is not None:
         return None if s.found.holds(Condition.FINISHED) else _kept(s, s.match)
     return None if s.workloads else _composed(s)
@@ -38,7 +54,7 @@ def members(s: Situation) -> Action | None:
 
 def _composed(s: Situation) -> Action | None:
     """What is to be done or is wrong before the group can have a Workload; None if it can."""
-    if meta.prebuilt_workload(s.job, annotation_first=True)[0]:
+    if any(meta.prebuilt_workload(pod, annotation_first=True)[0] for pod in s.job["members"]):
         gone = [pod for pod in _ended(s) if meta.deleting(pod)]  # e.g. evicted, before the Workload was withdrawn
         return _released(gone) or Nothing()  # its owner creates the Workload
     if done := _released(_ended(s)):
@@ -65,8 +81,36 @@ def _kept(s: Situation, match: Raw) -> Action | None:
     if added:
         patch = guarded({"metadata": {"ownerReferences": [*references, *added]}}, match)
         return UpdateWorkload(workload.key(match), patch, "owners", len(added))
-    excess = [] if meta.serving(s.job) else found.excess
+    excess = [*found.excess, *(pod for pod in found.uncounted if not gated(pod))]
+    if meta.serving(s.job):
+        excess = [pod for pod in excess if not gated(pod) and not meta.deleting(pod)]
     return (_removed(excess) if excess else None) or _released(found.replaced) or _replacement(s, found.absent)
+
+
+def without_place(s: Situation) -> Problem | None:
+    """Reports a pod that waits although its group is admitted: it is not of the owner of the others, or the Workload
+    did not count what it asks for.
+    """
+    if not isinstance(s.kind, PodGroup) or s.match is None or s.found.holds(Condition.FINISHED):
+        return None
+    if strangers := [pod for pod in s.job.get("strangers", ()) if not ended(pod) and not meta.deleting(pod)]:
+        return Problem(names.Event.WORKLOAD_NAME_CONFLICT, _owned(s.match, strangers[0]), strangers[0])
+    waiting = sort_out(s.job, s.match["spec"]["podSets"]).uncounted
+    pod = next((pod for pod in waiting if not meta.deleting(pod)), None)
+    return Problem(names.Event.ERR_WORKLOAD_COMPOSE, _not_counted(s, pod), pod) if pod is not None else None
+
+
+def _not_counted(s: Situation, pod: Raw) -> str:
+    name, counted = pod["metadata"]["name"], s.job.get("counted") or {}
+    end = "it does not start; delete it, or the Workload and create the group again"
+    for role in roles_of(pod):
+        if beyond := exceeds(s.job, pod, counted[role]) if role in counted else []:
+            resource, asked, given = beyond[0]
+            amounts = f"{quantity.text(resource, asked)}, the Workload counted"
+            text = f"{amounts} {quantity.text(resource, given)} for each pod of role {role}"
+            return f"pod '{name}' asks for {resource} {text}: {end}"
+    known = ", ".join(sorted(counted)[:3])
+    return f"pod '{name}' has role {computed_role(pod)}, the Workload counted pods of role {known}: {end}"
 
 
 def _replacement(s: Situation, absent: int) -> Action | None:
@@ -131,6 +175,14 @@ def created_before_its_pods(raw: Raw) -> bool:
     return for_group and not ours and not metadata.get("ownerReferences")
 
 
+def _stopped(pods: Iterable[Raw], now: float) -> Stop | None:
+    """Stops pods that run without a place in a Workload."""
+    running = (pod for pod in pods if runnable(pod, now))
+    cause = Cause(_NO_PLACE, "The pod has no place in the Workload of its group", now)
+    writes = [write for pod in running for write in POD.stop_because(pod, (), cause)]
+    return Stop(writes, cause.reason, cause.message, was_running=True) if writes else None
+
+
 def _ended(s: Situation) -> list[Raw]:
     return [pod for pod in s.job["members"] if not runnable(pod, s.job["now"])]
 
@@ -147,7 +199,18 @@ def _removed(pods: Sequence[Raw]) -> LetGo | None:
 
 def _taken(s: Situation, other: Raw) -> Problem:
     name = other["metadata"]["name"]
+    if serving_owners(other):
+        return Problem(names.Event.WORKLOAD_NAME_CONFLICT, _owned(other, s.job))
     text = (
         f'A Workload named "{name}" already exists but is not a pod group workload; this pod group cannot be admitted'
     )
     return Problem(names.Event.WORKLOAD_NAME_CONFLICT, text)
+
+
+def _owned(workload: Raw, pod: Raw) -> str:
+    """Says that the Workload of a group belongs to another owner than the pod."""
+    by = serving_owners(workload)[0]
+    return (
+        f'Workload "{workload["metadata"]["name"]}" is that of {by["kind"]} "{by["name"]}": pod'
+        f' "{pod["metadata"]["name"]}" is not of it and does not start; give its group another name'
+    )

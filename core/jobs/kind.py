@@ -240,6 +240,10 @@ class JobKind(Mirrored):
         by, metadata = meta.controller(workload), job["metadata"]
         return by is not None and (by["name"], by["uid"]) == (metadata["name"], metadata["uid"])
 
+    def shares_names(self) -> bool:
+        """Whether a Workload that is found by the name of a job may be that of another owner."""
+        return False
+
     def matches(self, job: Raw, workload: Raw) -> bool | None:
         """Whether the pod sets of a Workload are those of the job; None for the rules of all kinds."""
         return None

@@ -7,7 +7,7 @@ cluster, that one creates and deletes them, and they get the set as an owner.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,15 +25,16 @@ from core.jobs.pod_owner_groups import (
     marked,
     naming_uid,
     of_another_cluster,
+    taken,
     with_topology,
 )
-from core.jobs.pod_owners import LEADER, LEADER_WORKER_SET, WORKER, group_size, replicas
+from core.jobs.pod_owners import LEADER, LEADER_WORKER_SET, LWS_NAME, WORKER, group_size, replicas
 from core.model import Key, Raw, Workload
 from core.wire.guard import guarded
 from core.workload.priority import PriorityClasses
 
 PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
-NAME: Final = f"{PREFIX}name"
+NAME: Final = LWS_NAME
 GROUP_INDEX: Final = f"{PREFIX}group-index"
 LEADER_NAME: Final = f"{PREFIX}leader-name"
 MOST_CREATED: Final = 100
@@ -43,7 +44,7 @@ MOST_CREATED: Final = 100
 @dataclass(frozen=True, slots=True)
 class Situation:
     """A LeaderWorkerSet that is queued, its pods, and the Workloads that were made for it; whether their pod sets have
-    topology requests (feature gate TopologyAwareScheduling).
+    topology requests (feature gate TopologyAwareScheduling). ``existing``: the names of all Workloads of its namespace.
     """
 
     owner: Raw
@@ -52,6 +53,7 @@ class Situation:
     values: Mapping[Key, Workload]
     classes: PriorityClasses
     topology_requests: bool = False
+    existing: Container[str] = frozenset()
 
 
 def name(owner: Raw, index: int | str) -> str:
@@ -67,12 +69,15 @@ def steps(s: Situation) -> Iterator[Step | None]:
     created, and each of them causes another call.
     """
     yield from _of_groups(s)
+    mine = {raw["metadata"]["name"] for raw in s.workloads}
     for pod in s.pods:
         yield None
         index_of = meta.labels(pod).get(GROUP_INDEX)
-        if index_of is not None and not meta.deleting(pod) and not ended(pod):
-            role, size = _role(s.owner, pod), group_size(s.owner)
-            yield from marked(s.owner, pod, name(s.owner, index_of), total=size, role=role)
+        if index_of is None or meta.deleting(pod) or ended(pod):
+            continue
+        group, size = name(s.owner, index_of), group_size(s.owner)
+        if group in mine or group not in s.existing:
+            yield from marked(s.owner, pod, group, total=size, role=_role(s.owner, pod))
 
 
 def _of_groups(s: Situation) -> Iterator[Step | None]:
@@ -83,6 +88,9 @@ def _of_groups(s: Situation) -> Iterator[Step | None]:
         known = unwanted.pop(group, None)
         if known is not None:
             yield _followed(s, known)
+            continue
+        if group in s.existing:
+            yield taken(group)
             continue
         if made_there:
             yield None

@@ -56,6 +56,12 @@ def created(
     )
 
 
+def taken(name: str) -> Problem:
+    """Reports that another owner has the Workload with the name that the object's has; its pods wait."""
+    text = f'Workload "{name}" is that of another owner: delete the pods whose group has that name, then the Workload'
+    return Problem(names.Event.WORKLOAD_NAME_CONFLICT, text)
+
+
 def of_another_cluster(owner: Raw) -> bool:
     """Whether the object runs here for another cluster, which makes its Workload."""
     return Label.MULTIKUEUE_ORIGIN in meta.labels(owner)

@@ -34,6 +34,8 @@ FORM: Final = Form(
     )
 )
 MOST_GROUPS: Final = 1_000_000
+LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
+"""The label by which a pod belongs to a LeaderWorkerSet."""
 LEADER, WORKER = "leader", "worker"
 """The pod sets of a group of a LeaderWorkerSet."""
 ORDINAL: Final = PodIndex("apps.kubernetes.io/pod-index")

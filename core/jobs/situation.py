@@ -259,6 +259,10 @@ class Situation:
         """Whether this very job controls the Workload, not one before it of the same name."""
         return self.kind.owns(self.job, raw)
 
+    def may_delete(self, raw: Raw) -> bool:
+        """Whether the Workload was made for this job or an earlier one of its name: never that of another owner."""
+        return self.owns(raw) or not self.kind.shares_names()
+
     def stands(self, raw: Raw) -> bool:
         """Whether this Workload is that of the job as the job is now."""
         value = self.value(raw)

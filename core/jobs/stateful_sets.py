@@ -6,7 +6,7 @@ it, follows the queue and the number of replicas, and frees the quota of a State
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ from core.jobs.actions import Problem, UpdateWorkload, WorkloadStatus
 from core.jobs.fields import at
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds.pod import POD, ended, gated, target
-from core.jobs.kinds.pod_group import deletion, grace_left
+from core.jobs.kinds.pod_group import deletion, grace_left, serving_owners
 from core.jobs.pod_owner_groups import (
     Step,
     adopted,
@@ -26,6 +26,7 @@ from core.jobs.pod_owner_groups import (
     marked,
     naming_uid,
     of_another_cluster,
+    taken,
     with_topology,
 )
 from core.jobs.pod_owners import STATEFUL_SET, replicas
@@ -52,6 +53,8 @@ class Situation:
     classes: PriorityClasses
     now: float
     topology_requests: bool = False
+    taken: bool = False
+    """Whether the Workload with its name is that of another owner."""
 
 
 def workload_names(owner: Raw) -> tuple[str, str]:
@@ -60,14 +63,17 @@ def workload_names(owner: Raw) -> tuple[str, str]:
     return name(owner), workload.name_of(STATEFUL_SET.resource, metadata["name"], "")
 
 
-def is_workload_of(owner: Raw, raw: Raw) -> bool:
-    """Whether a Workload with one of these names is the StatefulSet's, or nobody's and may become it."""
-    if raw["metadata"]["name"] == name(owner):
-        return True
+def is_workload_of(owner: Raw, raw: Raw, pods: Iterable[Raw] = ()) -> bool:
+    """Whether a Workload with one of these names is the StatefulSet's, or may become it: it has no owner, or is that of
+    its ``pods``, made by an older version of Kueue. Its name alone says nothing: every group of pods may have it.
+    """
     references = raw["metadata"].get("ownerReferences") or ()
-    others = (each for each in references if each["kind"] == STATEFUL_SET.resource.kind)
-    marked = meta.annotations(raw).get(Annotation.IS_GROUP_WORKLOAD) == "true"
-    return marked and all(each["uid"] == meta.uid(owner) for each in others)
+    uids = {each["uid"] for each in references}
+    if meta.uid(owner) in uids:
+        return True
+    if meta.annotations(raw).get(Annotation.IS_GROUP_WORKLOAD) != "true" or serving_owners(raw):
+        return False
+    return not uids or any(meta.uid(pod) in uids for pod in pods)
 
 
 def name(owner: Raw) -> str:
@@ -78,6 +84,9 @@ def name(owner: Raw) -> str:
 
 def steps(s: Situation) -> Iterator[Step | None]:
     """Yields all that is to be done, at most one write for each object; None where nothing is to be done."""
+    if s.taken:
+        yield taken(name(s.owner))
+        return
     if (step := _workload(s)) is not None:
         yield step
     if (problem := _resized(s)) is not None:

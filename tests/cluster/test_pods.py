@@ -307,6 +307,56 @@ def test_an_excess_pod_of_a_group_is_deleted(world: World) -> None:
     world.until("the quota is free", lambda: reserving(world, "eighth") == 0)
 
 
+def asking(found: Raw, cpu: str, **annotations: str) -> Raw:
+    """The pod with another request, and annotations of Kueue."""
+    found["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+    given = {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    found["metadata"]["annotations"] |= given
+    return found
+
+
+def test_pods_that_say_that_they_are_alike_are_counted_by_what_they_ask_for(world: World) -> None:
+    queue(world, "liars", one=4)
+    same = {"role_hash": "same"}
+    world.create(asking(group("liars", "liars"), "10m", **same), asking(group("liars", "liars", index=1), "8", **same))
+    world.until("8 cpu do not fit", lambda: condition_of(world, "liars", "QuotaReserved")[0] == "False")
+    pod_sets = world.get("workloads", "liars")["spec"]["podSets"]
+    asked = [each["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] for each in pod_sets]
+    assert sorted(asked) == ["10m", "8"]
+    fast = {**same, "pod_group_fast_admission": "true"}
+    world.create(asking(group("fast", "liars", total=3), "10m", **fast))
+    world.until("the first runs", lambda: phases(world, "fast") == ["Running"])
+    world.create(asking(group("fast", "liars", total=3, index=1), "8", **fast))
+    world.until("it is told", lambda: "ErrWorkloadCompose" in world.events("Pod", "fast-1"))
+    world.create(asking(group("fast", "liars", total=3, index=2), "10m", **fast))
+    world.until("the third runs", lambda: phase(world, "fast-2") == "Running")
+    assert gates(world.get("pods", "fast-1")) != []
+    for name in (*members(world, "liars"), *members(world, "fast")):
+        world.delete("pods", name)
+
+
+def test_a_pod_that_has_succeeded_is_not_replaced_with_quota_that_others_use(world: World) -> None:
+    queue(world, "twice", one=2)
+    world.create(group("twice", "twice", seconds=0.1), group("twice", "twice", index=1))
+
+    def reclaimed() -> list[int]:
+        found = world.get("workloads", "twice").get("status", {}).get("reclaimablePods", [])
+        return [each["count"] for each in found]
+
+    world.until("the quota of the one that has ended is free", lambda: reclaimed() == [1])
+    world.create(pod("other", "twice"))
+    world.until("another pod uses it", lambda: phase(world, "other") == "Running")
+    world.patch("pods", "twice-0", {"metadata": {"finalizers": None}})
+    world.delete("pods", "twice-0")
+    world.until("it is gone", lambda: gone(world, "pods", "twice-0"))
+    world.create(group("twice", "twice", index=2))
+    world.until("the one that replaces it is in excess", lambda: gone(world, "pods", "twice-2"))
+    assert reclaimed() == [1]
+    assert phase(world, "other") == "Running"
+    for name in ("twice-1", "other"):
+        world.delete("pods", name)
+
+
 def test_a_preempted_group_keeps_its_workload_and_starts_again_with_new_pods(world: World) -> None:
     queue(world, "ninth", one=2, preemption={"withinClusterQueue": "LowerPriority"})
     low = {CLASS: "low"}
@@ -457,6 +507,29 @@ def pods_of(world: World, app: str) -> dict[str, Raw]:
 
 def states_of(world: World, app: str) -> dict[str, str]:
     return {name: "gated" if gates(each) else each["status"]["phase"] for name, each in pods_of(world, app).items()}
+
+
+@pytest.mark.parametrize("queued", [True, False], ids=["queued", "without queue"])
+def test_a_pod_that_names_the_workload_of_a_statefulset_does_not_take_it(world: World, queued: bool) -> None:
+    name = "owned" if queued else "robbed"
+    queue(world, name, one=3)
+    world.create(stateful_set(name, name, replicas=1))
+    world.until("its pod runs", lambda: states_of(world, name) == {f"{name}-0": "Running"})
+    found = {each["metadata"]["name"]: each for each in world.get("workloads")["items"]}
+    (mine,) = [each for of, each in found.items() if of.startswith(f"statefulset-{name}-")]
+    foreign = group(mine["metadata"]["name"], name if queued else "", total=1)
+    foreign["metadata"]["name"] = f"foreign-{name}"
+    foreign["metadata"]["annotations"]["kueue.x-k8s.io/pod-suspending-parent"] = "statefulset"
+    world.create(foreign)
+    world.until("it is told", lambda: "WorkloadNameConflict" in world.events("Pod", f"foreign-{name}"))
+    world.patch("pods", f"foreign-{name}", {"metadata": {"annotations": {"then": "that"}}})
+    after = world.get("workloads", mine["metadata"]["name"])
+    assert after["metadata"]["uid"] == mine["metadata"]["uid"]
+    assert condition(after, "Admitted")[0] == "True"
+    assert gates(world.get("pods", f"foreign-{name}")) != []
+    assert states_of(world, name)[f"{name}-0"] == "Running"
+    world.delete("pods", f"foreign-{name}")
+    world.delete("statefulsets", name)
 
 
 def test_a_statefulset_that_is_scaled_up_while_it_runs_keeps_its_new_pods_waiting(world: World) -> None:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from api.names import Annotation, Label
-from core.jobs.kinds.pod import role_hash
+from core.jobs.pod_shape import role_hash
 from core.model import Raw
 from tests.core.jobs.samples import admitted as with_quota
 from tests.core.jobs.samples import job, read, workload_of
@@ -48,10 +48,26 @@ def test_a_pod_that_is_as_admission_leaves_it_is_not_changed() -> None:
     found = pod(
         labels={**QUEUE, Label.MANAGED: "true"},
         finalizers=["kueue.x-k8s.io/managed"],
-        annotations={Annotation.ROLE_HASH: "own"},
+        annotations={Annotation.ROLE_HASH: role_hash(SPEC)},
         spec={**SPEC, "schedulingGates": GATES},
     )
     assert changes(found) == {}
+
+
+def test_the_role_of_a_pod_is_computed_and_not_the_one_that_it_gives_itself() -> None:
+    found = pod(labels=QUEUE, annotations={Annotation.ROLE_HASH: "same"})
+    assert changes(found)["/metadata/annotations/kueue.x-k8s.io~1role-hash"] == role_hash(SPEC)
+
+
+def test_a_pod_that_another_webhook_changed_after_its_role_was_computed_is_accepted() -> None:
+    sidecar = {"name": "s", "resources": {"requests": {"cpu": "100m"}}}
+    found = pod(
+        labels={**QUEUE, Label.MANAGED: "true"},
+        finalizers=["kueue.x-k8s.io/managed"],
+        annotations={Annotation.ROLE_HASH: role_hash(SPEC)},
+        spec={"containers": [*SPEC["containers"], sidecar], "schedulingGates": GATES},
+    )
+    assert ask(VALIDATE, review_of(found, resource="pods"), settings=PODS)["allowed"]
 
 
 def test_a_pod_whose_owner_is_queued_gets_the_gate_and_its_role_and_no_finalizer() -> None:

@@ -8,12 +8,9 @@ pods that are to be queued, and pods of a queued job do not have it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
-
-import orjson
 
 from api import syntax
 from api.builtin import METADATA, TEXT, fields, list_of, pod_spec
@@ -26,7 +23,8 @@ from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
 from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Share, Slot, Target, Write
-from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS, shape
+from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS
+from core.jobs.pod_shape import computed_role
 from core.jobs.topology_request import PodIndex
 from core.model import Key, Raw
 from core.model.owner import GROUP
@@ -48,6 +46,10 @@ _ALIKE: Final = ("ownerReferences", "finalizers")
 MANAGED_LABEL: Final = f"metadata.labels[{Label.MANAGED}]"
 TOTAL_COUNT: Final = f"metadata.annotations[{Annotation.POD_GROUP_TOTAL_COUNT}]"
 RETRIABLE: Final = f"metadata.annotations[{Annotation.RETRIABLE_IN_GROUP}]"
+MOST_PODS: Final = 2_000
+"""The largest group. Its Workload has an owner reference for each pod, as in Kueue, which the API server sends with
+each change of its status: 300 KB. A JobSet or a Job with as many pods has one.
+"""
 INDEX: Final = PodIndex(Label.POD_GROUP_POD_INDEX)
 
 
@@ -220,18 +222,19 @@ class Pod(JobKind):
         return pod, {**removed, "phase": "Pending"}
 
     def defaults(self, job: Raw, enabled: Enabled) -> list[Setting]:
-        """Fields of a pod whose owner is queued: the gate and the role. Its owner sets queue, group and classes.
+        """The role of a pod that is queued; of one whose owner is queued also the gate. Its owner sets queue, group and
+        classes.
 
         Pods of a group are watched from the beginning, because the controller must complete them.
         """
         above = parent(job)
         if not above:
-            return []
+            return [_role(job)] if gated(job) and meta.labels(job).get(Label.MANAGED) == "true" else []
         watched = [Setting(("metadata", "labels", Label.MANAGED), "true")] if above in OF_GROUPS else []
         return [*watched, self._gates(job, enabled), _role(job)]
 
     def on_queueing(self, job: Raw, enabled: Enabled) -> list[Setting]:
-        """The label by which the pod is watched, its finalizer, its gates and its role."""
+        """The label by which the pod is watched, its finalizer and its gates."""
         if parent(job):
             return []
         finalizers = job["metadata"].get("finalizers") or []
@@ -240,7 +243,6 @@ class Pod(JobKind):
             Setting(("metadata", "labels", Label.MANAGED), "true"),
             Setting(("metadata", "finalizers"), kept),
             self._gates(job, enabled),
-            _role(job),
         ]
 
     def _gates(self, job: Raw, enabled: Enabled) -> Setting:
@@ -256,11 +258,14 @@ class Pod(JobKind):
         errors: list[FieldError] = []
         if meta.labels(job).get(Label.MANAGED, "true") != "true":
             errors.append(forbidden(MANAGED_LABEL, "managed label value can only be 'true'"))
-        return errors + _group_errors(job, enabled) + super().validate_create(job, enabled)
+        return errors + _group_errors(job, enabled) + _size_errors(job) + super().validate_create(job, enabled)
 
     def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
         """Returns the errors of a changed pod: also changes of its group."""
+        total, before = (meta.annotations(pod).get(Annotation.POD_GROUP_TOTAL_COUNT) for pod in (new, old))
         errors = self.validate_create(new, enabled)
+        if total == before:  # a group that was created before there was a limit
+            errors = [each for each in errors if each not in _size_errors(new)]
         by_annotation = enabled("WorkloadIdentifierAnnotations")
         before, after = (meta.pod_group(pod, annotation_first=by_annotation) for pod in (old, new))
         if after and unretriable(old) and not unretriable(new):
@@ -331,27 +336,24 @@ def unretriable(pod: Raw) -> bool:
     return bool(meta.annotations(pod).get(Annotation.RETRIABLE_IN_GROUP) == "false")
 
 
-def role(pod: Raw) -> str:
-    """The role of the pod in its group: its annotation, or a hash of what admission depends on."""
-    return str(meta.annotations(pod).get(Annotation.ROLE_HASH) or role_hash(pod.get("spec") or {}))
-
-
-def role_hash(spec: Raw) -> str:
-    """Returns Kueue's hash of a pod's spec: eight hex digits of the SHA-256 of the JSON of the fields it reads."""
-    text = orjson.dumps({"spec": dict(sorted(shape(spec).items()))})
-    return hashlib.sha256(text).hexdigest()[:8]
-
-
 def _role(pod: Raw) -> Setting:
-    return Setting(("metadata", "annotations", Annotation.ROLE_HASH), role(pod))
+    """The role of a new pod, which nobody gives itself. That of a pod whose owner is queued names its place in the
+    Workload of that owner; the controller compares its requests with those of the place.
+    """
+    given = meta.annotations(pod).get(Annotation.ROLE_HASH) if parent(pod) in OF_GROUPS else None
+    return Setting(("metadata", "annotations", Annotation.ROLE_HASH), given or computed_role(pod))
+
+
+def has_finalizer(pod: Raw) -> bool:
+    """Whether Seiretsu's finalizer is on the pod."""
+    return Finalizer.MANAGED in (pod["metadata"].get("finalizers") or ())
 
 
 def without_finalizer(pod: Raw) -> list[Patch]:
     """Returns the patch that removes Seiretsu's finalizer from a pod; none if it has none."""
-    finalizers = pod["metadata"].get("finalizers") or []
-    if Finalizer.MANAGED not in finalizers:
+    if not has_finalizer(pod):
         return []
-    left = [each for each in finalizers if each != Finalizer.MANAGED]
+    left = [each for each in pod["metadata"]["finalizers"] if each != Finalizer.MANAGED]
     return [Patch(guarded({"metadata": {"finalizers": left or None}}, pod), target=target(pod))]
 
 
@@ -437,6 +439,14 @@ def _group_errors(pod: Raw, enabled: Enabled) -> list[FieldError]:
     if total is not None and (why := _no_total(total)):
         errors.append(invalid(TOTAL_COUNT, total, why))
     return errors
+
+
+def _size_errors(pod: Raw) -> list[FieldError]:
+    total = meta.annotations(pod).get(Annotation.POD_GROUP_TOTAL_COUNT)
+    if total is None or _no_total(total) or integer(total) <= MOST_PODS:
+        return []
+    text = f"a group has at most {MOST_PODS} pods: make several groups of them, or a JobSet"
+    return [invalid(TOTAL_COUNT, total, text)]
 
 
 def _no_total(text: str) -> str:

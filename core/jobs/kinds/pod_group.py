@@ -3,17 +3,20 @@
 A group is no object of the API. It is put together from its pods (``PodGroup.whole``), with the first one's metadata
 and all of them in the field ``members``; every write names the pod that it is for. A pod that has failed or is deleted
 keeps its finalizer until another one of its role exists, so that the group can be compared with its Workload.
+
+What a pod says of itself is not believed: its role is computed from its spec, and it takes a place of the Workload only
+if it asks for no more than was counted for that place (``sort_out``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple
 
-from api.names import Annotation, Condition, Label
+from api.names import Annotation, Label
 from core.jobs import meta, template
 from core.jobs.fields import changed
 from core.jobs.kind import Cause, Delete, Outcome, Slot, Write
@@ -26,9 +29,9 @@ from core.jobs.kinds.pod import (
     ended,
     gated,
     has_condition,
+    has_finalizer,
     phase,
     ready,
-    role,
     runs_elsewhere,
     stopped,
     target,
@@ -36,20 +39,38 @@ from core.jobs.kinds.pod import (
     uses_node,
     without_finalizer,
 )
+from core.jobs.pod_owners import GROUP_OWNERS, LEADER_WORKER_SET, LWS_NAME
+from core.jobs.pod_shape import computed_role, requests
 from core.jobs.template import Injection
-from core.model import Key, Raw
+from core.model import Key, Raw, Requests, Workload
 from core.model.owner import GROUP
+from core.wire.pod_requests import RequestRules
 from core.wire.timestamps import epoch
+
+_NO_RULES: Final = RequestRules()
+
+
+class Place(NamedTuple):
+    """What the Workload of a group has counted for a pod set: for how many pods, how many of them have given their
+    quota back, and the requests of each; None where nobody asks for them.
+    """
+
+    places: int
+    reclaimed: int = 0
+    requests: Requests | None = None
 
 
 class Sorted(NamedTuple):
-    """The pods of a group by what becomes of them: ``kept`` for comparison with the Workload, ``excess`` ones beyond
-    the count of their role, ``replaced`` ones that ended and are not needed. ``absent`` is how many are missing.
+    """The pods of a group by what becomes of them: ``kept`` for comparison with the Workload, with their roles in it,
+    ``excess`` ones beyond the count of their role, ``replaced`` ones that ended and are not needed, and those that the
+    Workload did not count (``uncounted``). ``absent`` is how many are missing.
     """
 
     kept: list[Raw]
+    roles: list[str]
     excess: list[Raw]
     replaced: list[Raw]
+    uncounted: list[Raw]
     absent: int
 
 
@@ -67,12 +88,23 @@ class PodGroup(Pod):
         over = all(meta.deleting(pod) or ended(pod) for pod in pods) and not any(alive(pod, now) for pod in pods)
         if by_user and over and not meta.serving(first):
             metadata["deletionTimestamp"] = by_user[0]["metadata"]["deletionTimestamp"]
-        return {**first, "metadata": metadata, "members": pods, "now": now}
+        return {**first, "metadata": metadata, "members": pods, "now": now, "sorted": {}}
 
     def parts(self, job: Raw) -> Sequence[Raw]:
         """Returns the pods."""
-        members: Sequence[Raw] = job["members"]
-        return members
+        return [*job["members"], *job.get("strangers", ())]
+
+    def beside(self, job: Raw, workload: Raw | None, value: Workload | None, rules: RequestRules) -> Raw:
+        """Returns the group as it is beside the Workload of its name: what that has counted, by pod set, and without
+        pods that name a group whose Workload belongs to the owner of others (``strangers``).
+        """
+        found = {**job, "rules": rules, "sorted": {}}
+        if workload is None or value is None:
+            return found
+        if (by := serving_owners(workload)) and (mine := [pod for pod in job["members"] if _is_of(pod, by)]):
+            others = [pod for pod in job["members"] if not _is_of(pod, by)]
+            found = {**self.whole(mine, job["now"]), "rules": rules, "strangers": others} if others else found
+        return {**found, "counted": counted(value)}
 
     def settles_in(self, job: Raw) -> float | None:
         """After how many seconds a pod that is being deleted counts as gone although it is still there."""
@@ -87,9 +119,9 @@ class PodGroup(Pod):
             return []
         if meta.annotations(job).get(Annotation.POD_GROUP_FAST_ADMISSION) == "true":
             place, pod = usable[0]
-            return [Slot(role(pod), total_count(job), ("members", place), index=INDEX)]
-        counts = _counted(pod for _, pod in usable)
-        first = {role(pod): place for place, pod in reversed(usable)}
+            return [Slot(computed_role(pod), total_count(job), ("members", place), index=INDEX)]
+        counts = Counter(computed_role(pod) for _, pod in usable)
+        first = {computed_role(pod): place for place, pod in reversed(usable)}
         return [Slot(name, counts[name], ("members", first[name]), index=INDEX) for name in sorted(counts)]
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
@@ -114,7 +146,9 @@ class PodGroup(Pod):
         """The pods of each role that have succeeded."""
         if meta.serving(job):
             return {}
-        return _counted(pod for pod in job["members"] if phase(pod) == "Succeeded")
+        places = job.get("counted") or {}
+        found = (_role_in(job, pod, places) for pod in job["members"] if phase(pod) == "Succeeded")
+        return dict(Counter(role for role in found if role))
 
     def held(self, job: Raw) -> bool:
         """Whether Seiretsu's gate is on a pod."""
@@ -127,11 +161,11 @@ class PodGroup(Pod):
     def start(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Sequence[Write]:
         """Removes the gates, with the nodes of each pod's role; pods that the Workload does not count wait on."""
         by_role = {each.name: each for each in injections}
-        counted = sort_out(job, [{"name": each.name, "count": each.count} for each in injections]).kept
+        found = sort_out(job, [{"name": each.name, "count": each.count} for each in injections])
         writes: list[Write] = []
-        for pod in counted:
+        for pod, role in zip(found.kept, found.roles, strict=True):
             if gated(pod) and not meta.deleting(pod) and not ended(pod):
-                after = changed(template.inject(pod, by_role[role(pod)]), *self.release(pod))
+                after = changed(template.inject(pod, by_role[role]), *self.release(pod))
                 writes += [replace(patch, target=target(pod)) for patch in self.difference(pod, after)]
         return writes
 
@@ -151,7 +185,7 @@ class PodGroup(Pod):
     def for_worker(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
         """Returns the group of the pods that are to run: those that have ended are not created again."""
         waiting = [pod for pod in job["members"] if gated(pod) and not ended(pod) and not meta.deleting(pod)]
-        return {**job, "members": waiting}
+        return {**job, "members": waiting, "sorted": {}}
 
     def idle_there(self, remotes: Sequence[Raw], now: float) -> bool:
         """Whether no pod runs there. Pods that were stopped stay, with their finalizers, until others replace them."""
@@ -170,38 +204,124 @@ class PodGroup(Pod):
         return {**manifest, "metadata": {**metadata, **own}}
 
     def owns(self, job: Raw, workload: Raw) -> bool:
-        """Whether a Workload is that of the group: it has its name, and was made for a group."""
+        """Whether a Workload is that of the group: it has its name and was made for a group, and if a StatefulSet or
+        LeaderWorkerSet owns it, that one has the pods, too.
+        """
         marked = meta.annotations(workload).get(Annotation.IS_GROUP_WORKLOAD) == "true"
-        return marked and bool(workload["metadata"]["name"] == meta.pod_group(job))
+        if not marked or workload["metadata"]["name"] != meta.pod_group(job):
+            return False
+        by = serving_owners(workload)
+        return not by or any(_is_of(pod, by) for pod in job["members"])
+
+    def shares_names(self) -> bool:
+        """Whether a Workload with the name of such a job may be that of another owner: a user chooses the name."""
+        return True
 
     def matches(self, job: Raw, workload: Raw) -> bool | None:
-        """Whether the Workload has every role of the group, with at least as many pods; a finished one, every role."""
-        pod_sets = (workload.get("spec") or {}).get("podSets") or []
-        kept = sort_out(job, pod_sets).kept
-        conditions = (workload.get("status") or {}).get("conditions") or ()
-        finished = any(each["type"] == Condition.FINISHED and each["status"] == "True" for each in conditions)
-        most = {each["name"]: each["count"] for each in pod_sets}
-        counts = _counted(pod for pod in kept if runnable(pod, job["now"]))
-        return bool(kept) and (finished or all(count <= most[name] for name, count in counts.items()))
+        """Whether a pod of the group has a place in the Workload. Pods without a place never start, or are stopped."""
+        return bool(sort_out(job, (workload.get("spec") or {}).get("podSets") or []).kept)
 
 
 POD_GROUP: Final = PodGroup()
 
 
 def sort_out(job: Raw, pod_sets: Sequence[Raw]) -> Sorted:
-    """Returns what becomes of the pods of a group with a Workload of these pod sets."""
-    now, found = job["now"], Sorted([], [], [], 0)
+    """Returns what becomes of the pods of a group with a Workload of these pod sets.
+
+    A place whose quota was given back is not taken again: of the pods that have not succeeded as many have a place as
+    quota is reserved for.
+    """
+    counts = tuple((each["name"], each["count"]) for each in pod_sets)
+    done: dict[object, Sorted] = job.get("sorted", {})
+    if counts not in done:
+        done[counts] = _sorted_out(job, pod_sets)
+    return done[counts]
+
+
+def _sorted_out(job: Raw, pod_sets: Sequence[Raw]) -> Sorted:
+    now, found = job["now"], Sorted([], [], [], [], [], 0)
     fast, absent = meta.annotations(job).get(Annotation.POD_GROUP_FAST_ADMISSION) == "true", 0
-    for pod_set in pod_sets:
-        count, mine = pod_set["count"], [pod for pod in job["members"] if role(pod) == pod_set["name"]]
-        usable = sorted((pod for pod in mine if runnable(pod, now)), key=last_to_go)
+    known = job.get("counted") or {}
+    places = {each["name"]: known.get(each["name"], Place(0))._replace(places=each["count"]) for each in pod_sets}
+    members: dict[str, list[Raw]] = {name: [] for name in places}
+    for pod in job["members"]:
+        name = _role_in(job, pod, places)
+        if name:
+            members[name].append(pod)
+        else:
+            (found.uncounted if runnable(pod, now) else found.replaced).append(pod)
+    for name, place in places.items():
+        mine = members[name]
+        usable = sorted((pod for pod in mine if runnable(pod, now)), key=_first_to_stay)
         others = sorted((pod for pod in mine if not runnable(pod, now)), key=_last_ended(now))
-        unneeded = max(0, min(len(others), len(mine) - count))
-        found.kept.extend(usable[:count] + others[: len(others) - unneeded])
-        found.excess.extend(usable[count:])
+        succeeded = sum(phase(pod) == "Succeeded" for pod in usable)
+        left = place.places - max(0, place.reclaimed - succeeded)
+        unneeded = max(0, min(len(others), len(mine) - left))
+        kept = usable[: max(left, 0)] + others[: len(others) - unneeded]
+        found.kept.extend(kept)
+        found.roles.extend([name] * len(kept))
+        found.excess.extend(usable[max(left, 0) :])
         found.replaced.extend(others[len(others) - unneeded :])
-        absent += int(count > 0 and not usable) if fast else max(0, count - len(usable))
+        absent += int(left > 0 and not usable) if fast else max(0, left - len(usable))
     return found._replace(absent=absent)
+
+
+def counted(workload: Workload) -> dict[str, Place]:
+    """Returns what a Workload has counted, by pod set. Of requests by its spec and by its admission the larger ones:
+    defaults of the namespace may have changed since.
+    """
+    given = {each.name: each for each in workload.admission.pod_sets} if workload.admission is not None else {}
+    found = {}
+    for each in workload.pod_sets:
+        asked, assigned = dict(each.requests), given.get(each.name)
+        if assigned is not None and assigned.count:
+            for resource, amount in assigned.usage.items():
+                asked[resource] = max(asked.get(resource, 0), amount // assigned.count)
+        found[each.name] = Place(each.count, workload.reclaimable.get(each.name, 0), asked)
+    return found
+
+
+def exceeds(job: Raw, pod: Raw, place: Place) -> list[tuple[str, int, int]]:
+    """Returns the resources of which a pod asks for more than was counted for a place: what it asks and what was
+    counted, in base units.
+    """
+    if place.requests is None:
+        return []
+    asked = requests(pod, job.get("rules") or _NO_RULES)
+    counted = place.requests
+    return [(name, amount, counted.get(name, 0)) for name, amount in asked.items() if amount > counted.get(name, 0)]
+
+
+def roles_of(pod: Raw) -> Iterator[str]:
+    """The names that a pod set of this pod may have: its role by its spec, and those that it was given when it was
+    created and started (the start changes its spec).
+    """
+    yield computed_role(pod)
+    for given in (meta.annotations(pod).get(Annotation.ROLE_HASH), meta.labels(pod).get(Label.POD_SET)):
+        if given:
+            yield str(given)
+
+
+def _role_in(job: Raw, pod: Raw, places: Mapping[str, Place]) -> str:
+    """The pod set in which the pod has a place, '' for none: not more is asked than was counted for it."""
+    named = (name for name in roles_of(pod) if name in places)
+    return next((name for name in named if not exceeds(job, pod, places[name])), "")
+
+
+def serving_owners(workload: Raw) -> list[Raw]:
+    """The references to StatefulSets and LeaderWorkerSets that own the Workload of a group."""
+    kinds = {(each.resource.group, each.resource.kind) for each in GROUP_OWNERS}
+    references = workload["metadata"].get("ownerReferences") or ()
+    return [each for each in references if (str(each["apiVersion"]).rpartition("/")[0], each["kind"]) in kinds]
+
+
+def _is_of(pod: Raw, owners: Sequence[Raw]) -> bool:
+    """Whether one of these owners of a Workload has the pod: it controls it, or is the set that its label names."""
+    uid, of_set = meta.controller_uid(pod), meta.labels(pod).get(LWS_NAME)
+    return any(
+        each["uid"] == uid or (each["kind"] == LEADER_WORKER_SET.resource.kind and each["name"] == of_set)
+        for each in owners
+    )
 
 
 def grouped(key: Key) -> bool:
@@ -249,23 +369,22 @@ def owner_reference(pod: Raw) -> Raw:
     return {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
 
 
-def _counted(pods: Iterable[Raw]) -> dict[str, int]:
-    """Returns the number of pods by role."""
-    return dict(Counter(map(role, pods)))
-
-
 def last_to_go(pod: Raw) -> tuple[bool, bool, str, str]:
     """Pods without finalizer are removed first, then those that wait, then the newest."""
     metadata = pod["metadata"]
-    kept = bool(without_finalizer(pod))
-    return not kept, gated(pod), metadata.get("creationTimestamp", ""), metadata["name"]
+    return not has_finalizer(pod), gated(pod), metadata.get("creationTimestamp", ""), metadata["name"]
+
+
+def _first_to_stay(pod: Raw) -> tuple[bool, tuple[bool, bool, str, str]]:
+    """Pods that have succeeded come first: they stay, and use nothing."""
+    return phase(pod) != "Succeeded", last_to_go(pod)
 
 
 def _last_ended(now: float) -> Callable[[Raw], tuple[bool, float, str]]:
     """Pods without finalizer lose their place first, then those that ended first."""
 
     def key(pod: Raw) -> tuple[bool, float, str]:
-        return not without_finalizer(pod), -_ended_at(pod, now), pod["metadata"]["name"]
+        return not has_finalizer(pod), -_ended_at(pod, now), pod["metadata"]["name"]
 
     return key
 

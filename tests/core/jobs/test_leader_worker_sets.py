@@ -98,6 +98,20 @@ def test_groups_that_exist_are_considered_one_by_one() -> None:
     assert list(steps(some)) == [None] * 50, "the caller can pause after each of them"
 
 
+def test_a_group_whose_workload_is_that_of_another_owner_waits_and_is_reported() -> None:
+    owner = made(replicas=2)
+    mine = workloads_of(owner)[1:]
+    pods = [pod(name=f"m-{index}", labels={GROUP_INDEX: str(index)}) for index in range(2)]
+    existing = {name(owner, 0), name(owner, 1)}
+    found = Situation(owner, pods, mine, decoded(*mine), CLASSES, existing=existing)
+    problem, mark = (each for each in steps(found) if each is not None)
+    assert isinstance(problem, Problem)
+    assert problem.reason == "WorkloadNameConflict"
+    assert isinstance(mark, Patch)
+    assert mark.target is not None
+    assert mark.target.key.name == "m-1"
+
+
 def test_a_missing_priority_class_is_one_problem_and_not_one_for_each_group() -> None:
     owner = made(replicas=50)
     owner["metadata"]["labels"][Label.PRIORITY_CLASS] = "missing"

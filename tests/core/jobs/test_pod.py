@@ -23,7 +23,7 @@ from core.jobs.actions import (
 from core.jobs.decide import decide
 from core.jobs.kind import Delete, Patch, Target
 from core.jobs.kinds import POD
-from core.jobs.kinds.pod import role_hash
+from core.jobs.pod_shape import role_hash
 from core.jobs.situation import Situation
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.wire.merge import merged
@@ -287,12 +287,32 @@ def test_the_role_hash_is_the_one_of_kueue() -> None:
                 " should be equal"
             ],
         ),
+        (
+            {"labels": {Label.POD_GROUP_NAME: "g"}, "annotations": {Annotation.POD_GROUP_TOTAL_COUNT: "2001"}},
+            [
+                f'metadata.annotations[{Annotation.POD_GROUP_TOTAL_COUNT}]: Invalid value: "2001": a group has at most'
+                " 2000 pods: make several groups of them, or a JobSet"
+            ],
+        ),
         ({"labels": {Label.POD_GROUP_NAME: "g"}, "annotations": {Annotation.POD_GROUP_TOTAL_COUNT: "3"}}, []),
     ],
-    ids=["managed label", "group without count", "count without group", "count zero", "prebuilt workload", "valid"],
+    ids=[
+        "managed label",
+        "group without count",
+        "count without group",
+        "count zero",
+        "prebuilt workload",
+        "too large",
+        "valid",
+    ],
 )
 def test_the_metadata_of_a_new_pod_is_checked_in_the_words_of_kueue(metadata: Raw, errors: list[str]) -> None:
     assert [str(each) for each in POD.validate_create(pod(**metadata), DEFAULTS.__getitem__)] == errors
+
+
+def test_a_pod_of_a_group_that_is_older_than_the_limit_may_change() -> None:
+    found = pod(labels={Label.POD_GROUP_NAME: "g"}, annotations={Annotation.POD_GROUP_TOTAL_COUNT: "3000"})
+    assert POD.validate_update(found, found, DEFAULTS.__getitem__) == []
 
 
 def test_a_pod_stays_in_its_group_and_stays_unretriable() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from api.names import Annotation, Condition, Label
 from core.jobs import workload
@@ -25,28 +28,43 @@ from core.jobs.groups import created_before_its_pods
 from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD, POD_GROUP, kind_at
 from core.jobs.kinds.pod_group import owner_reference, sort_out
+from core.jobs.pod_shape import role_hash
 from core.jobs.situation import Situation
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.model.owner import owner
 from core.wire.merge import merged
+from core.wire.pod_requests import RequestRules
 from core.workload import transitions
-from tests.core.jobs.samples import CLASSES, FLAVORS, NOW, after, decoded, evicted, facts
-from tests.core.jobs.test_pod import GATE, pod
+from tests.core.jobs.samples import CLASSES, FLAVORS, NOW, after, decoded, evicted, facts, read
+from tests.core.jobs.test_pod import CONTAINER, GATE, pod
+from tests.effort import cases
 
 GROUP = "group"
 ROLES = ("driver", "worker", "worker")
+CPUS = {"driver": "2", "worker": "1"}
+
+
+def containers(cpu: str) -> list[Raw]:
+    return [{**CONTAINER, "resources": {"requests": {"cpu": cpu}}}]
+
+
+HASHES = {role: role_hash({"containers": containers(cpu)}) for role, cpu in CPUS.items()}
+DRIVER, WORKER = HASHES["driver"], HASHES["worker"]
 GONE = "1970-01-01T00:16:00Z"
 """Before ``NOW``, which is 1000."""
 LATER = "1970-01-01T00:17:00Z"
 
 
-def member(name: str, role: str = "worker", *, gated: bool = True, phase: str = "", **metadata: Any) -> Raw:
-    """A pod of a group of three."""
-    annotations = {Annotation.POD_GROUP_TOTAL_COUNT: "3", Annotation.ROLE_HASH: role, **metadata.pop("annotations", {})}
+def member(
+    name: str, role: str = "worker", *, gated: bool = True, phase: str = "", cpu: str = "", **metadata: Any
+) -> Raw:
+    """A pod of a group of three, as admission leaves it."""
+    role_given = {Annotation.ROLE_HASH: HASHES[role]}
+    annotations = {Annotation.POD_GROUP_TOTAL_COUNT: "3", **role_given, **metadata.pop("annotations", {})}
     labels = {"app": "x", Label.QUEUE_NAME: "lq", Label.MANAGED: "true", Label.POD_GROUP_NAME: GROUP}
     labels |= metadata.pop("labels", {})
     made = {"name": name, "uid": name, "labels": labels, "annotations": annotations, "creationTimestamp": name}
-    spec = {} if gated else {"nodeName": "n"}
+    spec = {"containers": containers(cpu or CPUS[role]), **({} if gated else {"nodeName": "n"})}
     return pod(
         gated=gated, status={"phase": phase or ("Pending" if gated else "Running")}, spec=spec, **made | metadata
     )
@@ -73,7 +91,10 @@ def admitted(raw: Raw) -> Raw:
 
 def decided(pods: list[Raw], *workloads: Raw, **more: Any) -> Any:
     given: Raw = {"flavors": FLAVORS, "classes": CLASSES, "decoded": decoded(*workloads), **more}
-    return decide(Situation(kind=POD_GROUP, job=group(*pods), now=NOW, workloads=workloads, **given))
+    named = workloads[0] if workloads else more.get("prebuilt")
+    job = POD_GROUP.beside(group(*pods), named, read(named) if named else None, RequestRules())
+    mine = tuple(raw for raw in workloads if POD_GROUP.owns(job, raw))
+    return decide(Situation(kind=POD_GROUP, job=job, now=NOW, workloads=mine, **given))
 
 
 def of(action: Any) -> list[str]:
@@ -101,10 +122,7 @@ def test_a_complete_group_gets_one_workload_with_a_pod_set_for_each_role() -> No
     assert metadata["ownerReferences"] == [
         {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name} for name in ("a", "b", "c")
     ]
-    assert [(each["name"], each["count"]) for each in action.manifest["spec"]["podSets"]] == [
-        ("driver", 1),
-        ("worker", 2),
-    ]
+    assert {each["name"]: each["count"] for each in action.manifest["spec"]["podSets"]} == {DRIVER: 1, WORKER: 2}
 
 
 def test_nothing_happens_until_all_pods_are_there() -> None:
@@ -115,7 +133,7 @@ def test_with_fast_admission_the_first_pod_stands_for_all() -> None:
     fast = {Annotation.POD_GROUP_FAST_ADMISSION: "true"}
     action = decided([member("a", annotations=fast)])
     assert isinstance(action, CreateWorkload)
-    assert [(each["name"], each["count"]) for each in action.manifest["spec"]["podSets"]] == [("worker", 3)]
+    assert [(each["name"], each["count"]) for each in action.manifest["spec"]["podSets"]] == [(WORKER, 3)]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +224,7 @@ def test_a_group_in_which_a_pod_has_succeeded_is_not_started_again_and_frees_its
     pods = [*three(gated=False)[:2], member("c", gated=False, phase="Succeeded")]
     action = decided(pods, raw)
     assert isinstance(action, WorkloadStatus)
-    assert action.after.reclaimable == {"worker": 1}
+    assert action.after.reclaimable == {WORKER: 1}
     assert decided(pods, after(raw, lambda value: action.after)) == Nothing()
 
 
@@ -386,3 +404,166 @@ def test_pods_of_a_serving_group_without_quota_wait_and_are_not_deleted() -> Non
     assert isinstance(decided([*pods, *more], raw), Nothing)
     raw["metadata"]["ownerReferences"] += [owner_reference(each) for each in more]
     assert of(decided([*pods[:2], *more], raw)) == ["d"], "as many as have quota"
+
+
+def owned(raw: Raw, *pods: Raw) -> Raw:
+    """The Workload with these pods as owners, too."""
+    references = [*raw["metadata"]["ownerReferences"], *map(owner_reference, pods)]
+    return merged(raw, {"metadata": {"ownerReferences": references}})
+
+
+def test_pods_that_give_themselves_one_role_get_a_pod_set_for_each_shape() -> None:
+    same = {Annotation.ROLE_HASH: "same"}
+    action = decided([member(name, cpu=cpu, annotations=same) for name, cpu in (("a", "10m"), ("b", "8"), ("c", "8"))])
+    assert isinstance(action, CreateWorkload)
+    found = action.manifest["spec"]["podSets"]
+    assert sorted((each["count"], each["template"]["spec"]["containers"]) for each in found) == [
+        (1, containers("10m")),
+        (2, containers("8")),
+    ]
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["group", "fast admission"])
+def test_a_pod_that_asks_for_more_than_its_role_was_counted_with_never_starts(fast: bool) -> None:
+    mark = {Annotation.POD_GROUP_FAST_ADMISSION: "true"} if fast else {}
+    small = [member(name, cpu="10m", annotations=mark) for name in "abc"]
+    role = role_hash({"containers": containers("10m")})
+    liar = member("d", cpu="8", annotations={**mark, Annotation.ROLE_HASH: role}, labels={Label.POD_SET: role})
+    raw = owned(admitted(workload_of(*(small[:1] if fast else small))), *small)
+    started = decided([small[0], small[1], liar], raw)
+    if isinstance(started, WorkloadStatus):  # a replacement is missing
+        raw = after(raw, lambda value: started.after)
+        started = decided([small[0], small[1], liar], raw)
+    assert isinstance(started, Start)
+    assert of(started) == ["a", "b"]
+    run = [member(name, cpu="10m", gated=False, annotations=mark) for name in "ab"]
+    told = decided([*run, liar], raw)
+    assert told == Problem(
+        "ErrWorkloadCompose",
+        f"pod 'd' asks for cpu 8, the Workload counted 10m for each pod of role {role}: it does not start; delete it,"
+        " or the Workload and create the group again",
+        liar,
+    )
+
+
+@pytest.mark.parametrize("serving", [False, True], ids=["group", "serving"])
+def test_a_pod_that_runs_and_asks_for_more_than_was_counted_is_stopped(serving: bool) -> None:
+    mark = {Annotation.POD_GROUP_SERVING: "true"} if serving else {}
+    pods = [member(name, role, gated=False, annotations=mark) for name, role in zip("abc", ROLES, strict=True)]
+    raw = admitted(workload_of(*pods))
+    pods[2] = member("c", gated=False, cpu="4", annotations=mark)
+    action = decided(pods, raw)
+    assert isinstance(action, LetGo)
+    assert [each["metadata"]["name"] for each in action.excess] == ["c"]
+    assert any(isinstance(each, Delete) for each in action.writes)
+
+
+def test_a_running_pod_that_changes_its_role_keeps_its_place_or_is_stopped() -> None:
+    pods, raw = three(gated=False), admitted(workload_of(*three()))
+    renamed = merged(pods[1], {"metadata": {"annotations": {Annotation.ROLE_HASH: "zzz"}}})
+    more = member("d")
+    action = decided([pods[0], renamed, pods[2], more], owned(raw, more))
+    assert isinstance(action, LetGo)
+    assert [each["metadata"]["name"] for each in action.excess] == ["d"], "the place is taken"
+    hidden = merged(renamed, {"spec": {"nodeSelector": {"kind": "spot"}}})  # as a start leaves it: another shape
+    action = decided([pods[0], hidden, pods[2], more], owned(raw, more))
+    assert isinstance(action, LetGo)
+    assert [each["metadata"]["name"] for each in action.excess] == ["b"], "it has no place and runs"
+
+
+def test_a_started_pod_is_known_by_the_role_that_it_was_created_with() -> None:
+    pods = [merged(each, {"spec": {"nodeSelector": {"kind": "spot"}}}) for each in three(gated=False)]
+    assert decided(pods, admitted(workload_of(*three()))) == Nothing()
+
+
+def test_a_place_whose_quota_was_given_back_is_not_taken_again() -> None:
+    raw = admitted(workload_of(*three()))
+    done = [*three(gated=False)[:2], member("c", gated=False, phase="Succeeded")]
+    gave = decided(done, raw)
+    assert isinstance(gave, WorkloadStatus)
+    assert gave.after.reclaimable == {WORKER: 1}
+    raw = after(raw, lambda value: gave.after)
+    more = member("d")
+    for pods in ([*done, more], [*done[:2], more]):  # the pod that succeeded is there, or was deleted
+        action = decided(pods, owned(raw, more))
+        assert isinstance(action, LetGo)
+        assert [each["metadata"]["name"] for each in action.excess] == ["d"]
+    assert decided(done[:2], raw) == Nothing(), "the quota is not reserved again"
+
+
+@settings(max_examples=cases(50, 500))
+@given(st.lists(st.tuples(st.sampled_from(["Succeeded", "Running", "gone"]), st.booleans()), max_size=6), st.randoms())
+def test_never_more_pods_have_a_place_than_quota_is_reserved_for(changes: list[Any], chance: Random) -> None:
+    """Whatever becomes of its pods, and however many others are created."""
+    pods = three(gated=False)
+    raw = owned(admitted(workload_of(*three())), *map(member, "defghi"))
+    for place, (phase, added) in enumerate(changes):
+        chosen = chance.randrange(len(pods)) if pods else 0
+        if phase == "gone":
+            del pods[chosen : chosen + 1]
+        elif pods:
+            pods[chosen] = merged(pods[chosen], {"status": {"phase": phase}})
+        pods += [member("defghi"[place])] if added else []
+        if not pods:
+            return
+        while isinstance(action := decided(pods, raw), WorkloadStatus):
+            raw = after(raw, lambda value, action=action: action.after)
+        started = set(of(action)) if isinstance(action, Start) else set()
+        pods = [
+            member(each["metadata"]["name"], gated=False) if each["metadata"]["name"] in started else each
+            for each in pods
+        ]
+        value = read(raw)
+        if value.holds(Condition.FINISHED):
+            return
+        using = sum(each["status"]["phase"] == "Running" for each in pods)
+        assert using <= 3 - sum(value.reclaimable.values()) or isinstance(action, LetGo)
+
+
+def of_set(*pods: Raw, uid: str = "set-uid") -> Raw:
+    """The Workload of these pods, which a StatefulSet owns."""
+    raw = workload_of(*pods)
+    reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": uid}
+    return merged(raw, {"metadata": {"ownerReferences": [reference, *raw["metadata"]["ownerReferences"]]}})
+
+
+def served(name: str, *, gated: bool = True, by: str = "set-uid") -> Raw:
+    reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": by, "controller": True}
+    return member(
+        name,
+        gated=gated,
+        annotations={Annotation.POD_GROUP_SERVING: "true"},
+        ownerReferences=[reference],
+        finalizers=[],
+    )
+
+
+@pytest.mark.parametrize("queue", ["lq", ""], ids=["with a queue", "without a queue"])
+@pytest.mark.parametrize("reference", [False, True], ids=["without owner", "with the reference of another set"])
+def test_the_workload_of_a_stateful_set_is_not_taken_by_a_pod_that_names_it(queue: str, reference: bool) -> None:
+    mine = [served(name) for name in "ab"]
+    raw = admitted(of_set(*mine))
+    foreign = served("x", by="other") if reference else member("x")
+    foreign["metadata"]["labels"][Label.QUEUE_NAME] = queue
+    action = decided([foreign], raw, prebuilt=raw, managed=bool(queue))
+    if not queue:
+        assert action == Nothing()
+        return
+    assert isinstance(action, Problem)
+    assert action.reason == "WorkloadNameConflict"
+    assert action.message == (
+        'Workload "group" is that of StatefulSet "s": pod "x" is not of it and does not start; give its group'
+        " another name"
+    )
+
+
+def test_a_pod_that_joins_the_group_of_a_stateful_set_takes_no_place_and_is_told_so() -> None:
+    mine, foreign = [served(name, gated=False) for name in "bc"], member("a")
+    raw = admitted(of_set(*mine))
+    told = decided([foreign, *mine], raw, prebuilt=raw)
+    assert isinstance(told, Problem)
+    assert (told.reason, told.about) == ("WorkloadNameConflict", foreign)
+    runs = member("a", gated=False)
+    stop = decided([runs, *mine], raw, prebuilt=raw)
+    assert isinstance(stop, Stop)
+    assert of(stop) == ["a", "a"], "marked and deleted"

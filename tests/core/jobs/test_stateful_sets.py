@@ -264,6 +264,18 @@ def test_the_workload_of_an_earlier_set_of_the_same_name_is_not_adopted() -> Non
     assert not is_workload_of(owner, older)
 
 
+def test_the_workload_of_a_foreign_group_of_pods_is_not_the_stateful_sets_by_its_name() -> None:
+    owner, reference = stateful_set(), {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}
+    for called in workload_names(owner):
+        foreign = workload_of(owner)
+        foreign["metadata"] |= {"name": called, "ownerReferences": [reference], "labels": {}}
+        assert not is_workload_of(owner, foreign, [member()])
+        assert is_workload_of(owner, foreign, [member(uid="x")]), "an older version of Kueue made it"
+    (told,) = [each for each in steps(replace(situation(owner, None, member()), taken=True)) if each is not None]
+    assert isinstance(told, Problem)
+    assert told.reason == "WorkloadNameConflict"
+
+
 @pytest.mark.parametrize(
     ("before", "now", "errors"),
     [

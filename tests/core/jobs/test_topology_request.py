@@ -25,7 +25,7 @@ from tests.core.jobs.test_appwrapper import app_wrapper
 from tests.core.jobs.test_jobset import job_set
 from tests.core.jobs.test_kubeflow import kubeflow
 from tests.core.jobs.test_pod import pod
-from tests.core.jobs.test_pod_group import group, member
+from tests.core.jobs.test_pod_group import DRIVER, WORKER, group, member
 from tests.core.jobs.test_ray import ray
 from tests.core.jobs.test_sparkapplication import spark
 from tests.core.jobs.test_trainjob import made, train_job
@@ -96,7 +96,7 @@ def in_job_set(replicas: int) -> Raw:
         (RAY_CLUSTER, ray(RAY_CLUSTER), [], {}),
         (SPARK_APPLICATION, spark(), [], {}),
         (POD, pod(), [], {"main": IN_GROUP}),
-        (POD_GROUP, group(member("a"), member("b", "leader")), [], {"leader": IN_GROUP, "worker": IN_GROUP}),
+        (POD_GROUP, group(member("a"), member("b", "driver")), [], {DRIVER: IN_GROUP, WORKER: IN_GROUP}),
     ],
     ids=lambda each: getattr(each, "kind", ""),
 )
