@@ -6,17 +6,20 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import assert_never
 
 import structlog
 
+from api import names
 from api.objects import key_of
 from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.store import Store
 from controller.kube.workqueue import WorkQueue
 from controller.managed import Managed
 from controller.owners import Owners
@@ -42,6 +45,34 @@ LARGE, SECONDS_A_WORKLOAD, LONGEST_SECONDS = 100, 0.0002, 5.0
 all of them one after the other, is a change of the object, and the work for it follows their number, which may be a
 mistake.
 """
+
+
+LOOK_AGAIN_SECONDS = 15.0
+"""When it is looked again whether the name of a Workload is still that of another owner's."""
+
+
+class _Basis:
+    """The pods of an object and its Workloads, by which it is decided."""
+
+    def __init__(self, pods: Sequence[Raw], workloads: Sequence[Raw]) -> None:
+        self.pods = pods
+        self.workloads = workloads
+        self._known = {id(each) for each in (*pods, *workloads)}
+
+    def has(self, raw: Raw | None) -> bool:
+        """Whether it contains this very version of an object."""
+        return id(raw) in self._known
+
+
+class _Names(Container[str]):
+    """The names of the Workloads of a namespace."""
+
+    def __init__(self, workloads: Store[Raw], namespace: str) -> None:
+        self._workloads = workloads
+        self._namespace = namespace
+
+    def __contains__(self, name: object) -> bool:
+        return (self._namespace, str(name)) in self._workloads
 
 
 class PodOwnerReconciler:
@@ -89,34 +120,71 @@ class PodOwnerReconciler:
         if owner is None or meta.deleting(owner) or not self._managed(owner):
             self._problems.pop(key, None)
             return None
-        steps, again = self._steps(owner)
+        basis = self._basis(owner)
+        steps, again = self._steps(owner, basis)
         for place, step in enumerate(steps, start=1):
             if not place % AT_ONCE:
                 await asyncio.sleep(0)
             if isinstance(step, Problem):
                 problem = step
-            elif step is not None:
-                async with self.writer.turn(key.namespace, first=isinstance(step, WorkloadStatus)):
-                    await self._apply(owner, step)
+            elif step is not None and not await self._done(key, owner, basis, step):
+                self.changed(key)
+                return None
         self._tell_problem(key, owner, problem)
+        if problem is not None and problem.reason == names.Event.WORKLOAD_NAME_CONFLICT:
+            return LOOK_AGAIN_SECONDS  # the end of the other owner's Workload does not lead here
         return again
 
-    def _steps(self, owner: Raw) -> tuple[Iterator[Step | None], float | None]:
-        """All that is to be done by what is known now, and after how many seconds time alone changes that."""
-        caches, asks = self.caches, self.managed.settings.copied.topology_requests
+    async def _done(self, key: Key, owner: Raw, basis: _Basis, step: Write) -> bool:
+        """Applies a step in its turn; if the object or what the step changes is another one by then, instead the first
+        step of what is to be done now. Returns whether the steps that follow are still right.
+        """
+        async with self.writer.turn(key.namespace, first=isinstance(step, WorkloadStatus)):
+            now = self.store.get(key)
+            if now is owner and self._is_current(basis, step):
+                await self._apply(owner, step)
+                return True
+            if now is not None and not meta.deleting(now) and self._managed(now):
+                fresh, _ = self._steps(now, self._basis(now))
+                few = itertools.islice(fresh, AT_ONCE)
+                first = next((each for each in few if each is not None and not isinstance(each, Problem)), None)
+                if first is not None:
+                    await self._apply(now, first)
+        return False
+
+    def _is_current(self, basis: _Basis, step: Write) -> bool:
+        """Whether what the step changes is as it was when the step was decided."""
+        if isinstance(step, Patch | Delete):
+            assert step.target is not None
+            return basis.has(self.caches.stores[step.target.resource].get(step.target.key))
+        if isinstance(step, CreateWorkload):
+            return self.caches.workloads.get(key_of(step.manifest)) is None
+        return basis.has(self.caches.workloads.get(step.workload))
+
+    def _basis(self, owner: Raw) -> _Basis:
+        """The objects by which is decided what is to be done about an object."""
         if self.kind is STATEFUL_SET:
             named = [Key(owner["metadata"]["namespace"], name) for name in stateful_sets.workload_names(owner)]
-            found = (raw for key in named if (raw := caches.workloads.get(key)) is not None)
-            raw = next((each for each in found if stateful_sets.is_workload_of(owner, each)), None)
-            value = caches.get(key_of(raw)) if raw is not None else None
-            pods = self._controlled_pods(owner)
-            situation = stateful_sets.Situation(owner, pods, raw, value, caches.classes, self.clock(), asks)
-            return stateful_sets.steps(situation), stateful_sets.settles_in(situation)
-        made = caches.workloads.by_index("job-uid", owner["metadata"]["uid"])
+            found = [raw for key in named if (raw := self.caches.workloads.get(key)) is not None]
+            return _Basis(self._controlled_pods(owner), found)
+        made = self.caches.workloads.by_index("job-uid", owner["metadata"]["uid"])
         if of_another_cluster(owner):
-            made = (*made, *caches.workloads.by_index("to-adopt", key_of(owner)))
-        members = self._labelled_pods(owner)
-        of_set = leader_worker_sets.Situation(owner, members, made, caches.decoded, caches.classes, asks)
+            made = (*made, *self.caches.workloads.by_index("to-adopt", key_of(owner)))
+        return _Basis(self._labelled_pods(owner), made)
+
+    def _steps(self, owner: Raw, basis: _Basis) -> tuple[Iterator[Step | None], float | None]:
+        """All that is to be done by what is known now, and after how many seconds time alone changes that."""
+        caches, asks = self.caches, self.managed.settings.copied.topology_requests
+        pods, found = basis.pods, basis.workloads
+        if self.kind is STATEFUL_SET:
+            mine = (each for each in found if stateful_sets.is_workload_of(owner, each, pods))
+            raw = next(mine, None)
+            value = caches.get(key_of(raw)) if raw is not None else None
+            taken = raw is None and any(each["metadata"]["name"] == stateful_sets.name(owner) for each in found)
+            situation = stateful_sets.Situation(owner, pods, raw, value, caches.classes, self.clock(), asks, taken)
+            return stateful_sets.steps(situation), stateful_sets.settles_in(situation)
+        existing = _Names(caches.workloads, owner["metadata"]["namespace"])
+        of_set = leader_worker_sets.Situation(owner, pods, found, caches.decoded, caches.classes, asks, existing)
         return leader_worker_sets.steps(of_set), None
 
     def _tell_problem(self, key: Key, owner: Raw, problem: Problem | None) -> None:
@@ -128,7 +196,7 @@ class PodOwnerReconciler:
         else:
             self._problems[key] = problem
 
-    def _controlled_pods(self, owner: Raw) -> list[Raw]:
+    def _controlled_pods(self, owner: Raw) -> Sequence[Raw]:
         key, uid = key_of(owner), owner["metadata"]["uid"]
         above = Owner(self.resource.group, self.resource.kind, key.namespace, key.name)
         found = self.caches.stores[POD.resource].by_index("owner", above)
