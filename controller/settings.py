@@ -5,6 +5,7 @@ needs them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from api import names, quantity
@@ -61,7 +62,8 @@ class MultiKueueSettings:
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
     """The section ``seiretsu.guard``. ``injected`` is what containers may request that admission of others adds to a
-    pod, in base units; pods may terminate for ``terminating_seconds`` without being counted.
+    pod, in base units; pods may terminate for ``terminating_seconds`` without being counted: the time after which a
+    stopped job gives up its quota although they are there, without limit if it does so at once.
     """
 
     enabled: bool = True
@@ -158,7 +160,7 @@ def _guard(configuration: Configuration) -> GuardSettings:
         enabled=section.action != "Ignore",
         evicts=section.action == "Evict",
         injected={name: quantity.amount(name, value) for name, value in section.injected_requests.items()},
-        terminating_seconds=section.terminating_limit.total_seconds(),
+        terminating_seconds=configuration.seiretsu.terminating_pods_timeout.total_seconds() or inf,
     )
 
 

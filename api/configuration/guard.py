@@ -3,12 +3,11 @@
 Kueue does not look for them.
 """
 
-from datetime import timedelta
 from typing import Literal
 
 from pydantic import Field
 
-from api.configuration.base import Duration, Section
+from api.configuration.base import Section
 from api.configuration.resources import Quantity
 
 
@@ -27,5 +26,3 @@ class Guard(Section):
     """What a pod may request beyond its template if it has containers that the template has not: those that other
     webhooks and operators add.
     """
-    terminating_limit: Duration = timedelta(minutes=5)
-    """How long a pod may terminate without being counted, whatever its grace period is."""
