@@ -437,13 +437,14 @@ async def soak(plane: ControlPlane, chosen: argparse.Namespace, scratch: Path) -
         ("replica", "MiB at first", "at the end", "growth %", "tasks at first", "at the end", "loop lag p99 ms"),
         [*rows, ("a process that does nothing", *[0.0] * 5, idle)],
     )
-    totals = [
+    totals: list[tuple[str, float]] = [
         ("faults injected", len(run.met)),
         ("write points not met", len(run.unmet)),
         ("Jobs created", traffic.created.total()),
         ("changes observed", observed.changes),
         ("admissions", observed.admissions),
         ("evictions", observed.evictions),
+        ("longest time that a pod ran without quota, s", round(observed.without_quota, 1)),
         ("violations", len(observed.broken) + len(run.wrong)),
         ("promises not kept", len(broken)),
     ]
