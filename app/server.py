@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import socket
 import ssl
@@ -293,5 +294,7 @@ def _open(address: Address, answer_seconds: float) -> socket.socket:
         opened.listen(BACKLOG)
     except OSError as error:
         opened.close()
-        raise OSError(error.errno, f"cannot listen on {address}: {error.strerror}") from error
+        taken = "; --bind ADDR:PORT chooses another one, port 0 any that is free"
+        hint = taken if error.errno in (errno.EADDRINUSE, errno.EACCES) and address.port else ""
+        raise OSError(error.errno, f"cannot listen on {address}: {error.strerror}{hint}") from error
     return opened

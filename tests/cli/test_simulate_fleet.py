@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import shlex
@@ -291,6 +292,20 @@ def test_a_worker_cluster_that_no_multikueueconfig_names_is_not_read(
     told = played(trace(tmp_path, "0,10m,main,team-a,mine,8"), "--from-cluster")
     assert ran_in(told) == {"mine": [("large", 0)]}
     assert list(told["workers"]) == ["small", "large"]
+
+
+def test_a_live_cluster_is_played_with_a_stated_running_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    live_manager(monkeypatch)
+    jobs = trace(tmp_path, "0,10m,main,team-a,mine,8")
+    assumed = "each workload runs 60 s more (an assumption: none has finished yet, see --run-for)"
+    assert f"assumed: {assumed}" in played(jobs, "--from-cluster")["remarks"]
+    given = played(jobs, "--from-cluster", "--run-for", "5m")["remarks"]
+    assert "assumed: each workload runs 5 min more (as asked for)" in given
+    for name in ("out.svg", "out.html"):
+        code, out, err = simulate(jobs, "--from-cluster", "--plot", tmp_path / name)
+        assert code == 0, err
+        assert assumed in html.unescape((tmp_path / name).read_text())
+        assert f"assumed: {assumed}" in " ".join(out.split())
 
 
 def test_a_live_manager_whose_gate_multikueue_is_off_is_simulated_alone(

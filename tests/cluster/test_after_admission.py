@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +66,33 @@ def test_a_job_that_runs_has_no_problem(world: World) -> None:
     world.job("fine", "q", cpu=1, pods=2, seconds=HOUR)
     world.until("its pods run", lambda: "  2 of 2 pods run or have succeeded" in world.explain("fine"))
     assert problems(world, "fine") == {}
+
+
+def test_kubectl_seiretsu_follows_the_namespace_of_the_context(world: World, tmp_path: Path) -> None:
+    """The real kubectl, with the plugin on PATH."""
+    world.queue("q", 3)
+    world.job("fine", "q", cpu=1, pods=2, seconds=HOUR)
+    world.until("it is admitted", lambda: world.running() == {"fine"})
+    settings = json.loads(world.plane.kubeconfig.read_text())
+    settings["contexts"][0]["context"]["namespace"] = world.namespace
+    (tmp_path / "config").write_text(json.dumps(settings))
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    environ = {**world.plane.environment(), "KUBECONFIG": str(tmp_path / "config"), "PATH": path}
+
+    def plugin(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(world.plane.programs["kubectl"]), "seiretsu", *words]
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+    done = plugin("explain", "fine")
+    assert done.stdout.startswith(f"{world.namespace}/fine (Workload"), done.stderr
+    assert plugin("when", "fine").stdout.startswith(f"{world.namespace}/fine: started at")
+    completed = subprocess.run(
+        ["kubectl_complete-seiretsu", "explain", "f"], env=environ, capture_output=True, text=True, check=False
+    )
+    assert "fine" in completed.stdout.splitlines()
+    wrong = plugin("explain", "fine", "-n", "nowhere")
+    told = 'Error from server (NotFound): namespaces "nowhere" not found'
+    assert (wrong.returncode, told in wrong.stderr) == (1, True), wrong.stderr
+    as_nobody = plugin("explain", "fine", "--as", "nobody")
+    assert as_nobody.returncode == 1
+    assert "you may not read Job fine" in as_nobody.stderr

@@ -257,7 +257,8 @@ async def test_a_port_in_use_is_an_error_that_names_it(plane: ControlPlane, serv
     with serving(plane.kubeconfig, tmp_path, "--bind", str(served.address)) as second:
         assert second.wait() == 1
         failed = second.logged("Could not start")
-    assert failed["error"].endswith(f"cannot listen on {served.address}: Address already in use")
+    said = f"cannot listen on {served.address}: Address already in use; --bind ADDR:PORT chooses another one"
+    assert said in failed["error"]
 
 
 async def test_rights_that_do_not_suffice_yet_are_named_and_waited_for(plane: ControlPlane, tmp_path: Path) -> None:

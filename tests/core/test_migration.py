@@ -60,6 +60,11 @@ def test_nothing_prevents_the_migration_of_a_plain_kueue() -> None:
     assert problems(found) == []
     assert "Deployment kueue-system/kueue-controller-manager is scaled from 2 to 0" in changes(found)[1]
     assert rules(Found()) == {("kueue", "error")}
+    (told,) = problems(Found(seiretsu=SEIRETSU))
+    assert (told[1].severity, told[1].subject) == ("warning", "Kueue"), (
+        "nothing is wrong: it was migrated, or never there"
+    )
+    assert told[1].message == "is not installed, so nothing is to be migrated: Seiretsu is installed already"
 
 
 @pytest.mark.parametrize(
