@@ -28,7 +28,7 @@ WATCHED: Final = ("FailedCreate", "FailedMount", "FailedAttachVolume", "FailedCr
 """The reasons of the events that are read."""
 _POD_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
 _JOB_UID: Final = "kueue.x-k8s.io/job-uid"
-_UID_LABELS: Final = {"Job": "batch.kubernetes.io/controller-uid"}
+_UID_LABELS: Final = {"Job": "batch.kubernetes.io/controller-uid", "JobSet": "jobset.sigs.k8s.io/jobset-uid"}
 _NORMAL_WAITS: Final = frozenset({"ContainerCreating", "PodInitializing"})
 _POD: Final = re.compile(r'pods "[^"]*" is forbidden')
 
@@ -133,8 +133,8 @@ def _not_made(
         message = message.removeprefix("Error creating: ")
         yield Trouble("FailedCreate", f"{count}, and the next is refused: {_short(message)}{_fix(message)}")
         return
-    if waited < SOON:
-        return
+    if waited < SOON or _condition(workload, "PodsReady").get("status") == "True":
+        return  # the kind's status counts all pods, also those that lack the label by which they are listed
     if made and kind in ("Job", "the job"):
         return  # completions that have ended, or a retry after its backoff: nothing refuses the others
     manager = spec.get("managedBy")

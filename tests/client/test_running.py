@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from core.jobs.kind import JobKind
+from core.jobs.kinds import ALL
 from seiretsu.running import LONGEST, Running, Trouble, admitted, pods_of, running
 
 Raw = dict[str, Any]
@@ -207,6 +209,12 @@ def test_nothing_is_reported(case: str) -> None:
     assert FINE[case].troubles == ()
 
 
+def test_a_job_whose_pods_are_ready_misses_none() -> None:
+    raw = workload(kind="RayJob")
+    raw["status"]["conditions"].append({"type": "PodsReady", "status": "True"})
+    assert running(raw, job("RayJob"), [], [], NOW).troubles == ()
+
+
 def test_pods_that_run_or_have_succeeded_are_counted() -> None:
     found = told(pod("a"), pod("b", "Succeeded"), unscheduled("c", NODES), wanted=3)
     assert (found.wanted, found.running) == (3, 2)
@@ -250,3 +258,10 @@ def test_an_evicted_or_finished_workload_has_no_pods_that_should_run() -> None:
         raw = workload()
         raw["status"]["conditions"].append({"type": kind, "status": "True"})
         assert not admitted(raw)
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
+def test_the_pods_of_every_kind_are_listed_by_the_label_that_they_bear(kind: JobKind) -> None:
+    found = pods_of(workload(kind=kind.kind))
+    assert found is not None
+    assert found.labels == (f"{kind.uid_label}=job-uid" if kind.uid_label else "")
