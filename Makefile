@@ -138,6 +138,7 @@ krew: $(STAMP) ## The manifest for krew of the archives in dist/: URL=https://..
 generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights of the chart, docs/feedback.md
 	$(BIN)/python -m api.crds charts/seiretsu/templates/crds
 	$(BIN)/python -m api.feature_gates charts/seiretsu/templates/_feature_gates.tpl
+	$(BIN)/python -m webhook.configuration_table charts/seiretsu/templates/_configuration_table.tpl
 	$(BIN)/python -m webhook.chart charts/seiretsu/templates/webhooks.yaml
 	$(BIN)/python -m controller.rights charts/seiretsu/templates/_rules.tpl
 	$(BIN)/python -m webhook.backstop charts/seiretsu/templates/backstop.yaml

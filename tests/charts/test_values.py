@@ -12,10 +12,14 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from api.configuration import load
+from api.configuration.load import ConfigurationError
 from api.objects import Raw
+from core.feedback.catalog import NAMES
 from tests.charts.conformity import conforms
 from tests.charts.rendering import CHART, POLICIES_SERVED, documents, notes, only, refusal, rendered
 from tests.cluster.test_kinds_life import CONFIGURATION as AUDITED
+from webhook.configuration_table import template
 
 pytestmark = pytest.mark.cluster
 
@@ -250,6 +254,62 @@ def of_manager(values: Raw) -> Raw:
     return {"controllerManager": {"manager": values}}
 
 
+def configured(text: str) -> Raw:
+    return {"managerConfig": {"controllerManagerConfigYaml": text}}
+
+
+WRONG: Final = {
+    "metrics: {bindAdress: ':8443'}": 'metrics.bindAdress: unknown field; did you mean "bindAddress"?',
+    "integrations: {frameworks: [batch/job, batch/jobs]}": (
+        'integrations.frameworks[1]: unsupported value "batch/jobs"; did you mean "batch/job"?'
+    ),
+    "apiVersion: config.kueue.x-k8s.io/v1": 'apiVersion: unsupported value "config.kueue.x-k8s.io/v1"',
+    "kind: Configuraton": 'kind: unsupported value "Configuraton"; did you mean "Configuration"?',
+    "manageJobsWithoutQueueName: 'true'": "manageJobsWithoutQueueName: must be of type boolean, not string",
+    "clientConnection: {qps: many}": "clientConnection.qps: must be of type number, not string",
+    "integrations: [pod]": "integrations: must be a map of fields",
+    "integrations: {labelKeysToCopy: [1]}": "integrations.labelKeysToCopy[0]: must be of type string, not float64",
+    "resources: {transformations: [{inputs: a}]}": (
+        'resources.transformations[0].inputs: unknown field; did you mean "input"?'
+    ),
+    "seiretsu: {feedback: {rules: [{name: will-wiat, action: Deny}]}}": (
+        'seiretsu.feedback.rules[0].name: unsupported value "will-wiat"; did you mean "will-wait"?'
+    ),
+    "seiretsu: {feedback: {rules: [{name: will-wait, action: Refuse}]}}": (
+        'seiretsu.feedback.rules[0].action: unsupported value "Refuse"; supported values: Ignore, Warn, Deny'
+    ),
+    "waitForPodsReady: {enable: true}": "waitForPodsReady.enable: unknown field",
+}
+"""Configurations that `serve` refuses, and what helm says of them."""
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_serve_refuses_what_helm_refuses(text: str) -> None:
+    with pytest.raises(ConfigurationError):
+        load(text, feedback_rules=NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{apiVersion: config.kueue.x-k8s.io/v1beta1, waitForPodsReady: {enable: true}, queueVisibility: {}}",
+        "{fairSharing: null, clientConnection: {qps: 1.5}, resources: {transformations: [{input: a}]}}",
+        "seiretsu: {feedback: {expressions: [{name: own, resources: [jobs], expression: 'true', message: m}],"
+        " rules: [{name: own, action: Deny}]}}",
+        "",
+    ],
+    ids=["v1beta1", "nulls and numbers", "a rule of the operator", "empty"],
+)
+def test_helm_accepts_what_serve_accepts(text: str) -> None:
+    load(text, feedback_rules=NAMES)
+    assert rendered(configured(text))
+
+
+def test_the_table_of_the_configuration_is_generated() -> None:
+    file = CHART / "templates" / "_configuration_table.tpl"
+    assert file.read_text() == template(), "run `make generate`"
+
+
 def gates_of(**gates: bool) -> Raw:
     return {"controllerManager": {"featureGates": [{"name": name, "enabled": on} for name, on in gates.items()]}}
 
@@ -344,6 +404,7 @@ def gates_of(**gates: bool) -> Raw:
             {"managerConfig": {"controllerManagerConfigYaml": "featureGates: {MultiKueu: false}"}},
             'controllerManagerConfigYaml: featureGates.MultiKueu: unknown feature gate "MultiKueu"; did you mean',
         ),
+        *((configured(text), f"managerConfig.controllerManagerConfigYaml: {told}") for text, told in WRONG.items()),
     ],
     ids=lambda value: value[:60] if isinstance(value, str) else "",
 )  # fmt: skip
@@ -438,10 +499,6 @@ def verbs(given: Raw, group: str, resource: str) -> set[str]:
     role = only(documents(rendered(given)), "ClusterRole", "seiretsu-manager-role")
     found = [each for each in role["rules"] if group in each["apiGroups"] and resource in each["resources"]]
     return {verb for each in found for verb in each["verbs"]}
-
-
-def configured(text: str) -> Raw:
-    return {"managerConfig": {"controllerManagerConfigYaml": text}}
 
 
 @pytest.mark.parametrize(

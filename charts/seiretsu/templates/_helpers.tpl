@@ -106,6 +106,7 @@ info
 {{- if hasKey $given "Error" -}}
 {{- fail (printf "managerConfig.controllerManagerConfigYaml is not YAML: %s" $given.Error) -}}
 {{- end -}}
+{{- include "seiretsu.checkConfiguration" . -}}
 {{- $names := dict "webhookServiceName" (include "seiretsu.webhookService" .) "webhookSecretName" (include "seiretsu.webhookSecret" .) -}}
 {{- $management := default (dict) $given.internalCertManagement -}}
 {{- if and (eq (toString $management.enable) "false") (not .Values.enableCertManager) $management.webhookSecretName -}}
@@ -256,6 +257,86 @@ visibility: {{ (default (dict) $configuration.visibilityServer).bindPort | defau
 {{- fail "serviceAccount.name is required with serviceAccount.create: false" -}}
 {{- end -}}
 {{- include "seiretsu.checkGates" . -}}
+{{- end -}}
+
+{{- /* Fails for a field, a type or a name in the Configuration that Seiretsu refuses at its start. */ -}}
+{{- define "seiretsu.checkConfiguration" -}}
+{{- $table := fromYaml (include "seiretsu.configurationTable" .) -}}
+{{- $given := fromYaml .Values.managerConfig.controllerManagerConfigYaml -}}
+{{- if and $given.apiVersion (not (has $given.apiVersion $table.versions)) -}}
+{{- include "seiretsu.refuse" (list ".apiVersion" $given.apiVersion $table.versions) -}}
+{{- end -}}
+{{- $older := eq (toString $given.apiVersion) (last $table.versions) -}}
+{{- include "seiretsu.checkSection" (list "" $given "Configuration" $table $older) -}}
+{{- range $index, $name := (default (dict) $given.integrations).frameworks -}}
+{{- if not (has $name $table.frameworks) -}}
+{{- include "seiretsu.refuse" (list (printf ".integrations.frameworks[%d]" $index) $name $table.frameworks) -}}
+{{- end -}}
+{{- end -}}
+{{- $feedback := default (dict) (default (dict) $given.seiretsu).feedback -}}
+{{- $rules := $table.rules -}}
+{{- range $own := $feedback.expressions -}}{{- $rules = append $rules $own.name -}}{{- end -}}
+{{- range $index, $rule := $feedback.rules -}}
+{{- if and $rule.name (not (has $rule.name $rules)) -}}
+{{- include "seiretsu.refuse" (list (printf ".seiretsu.feedback.rules[%d].name" $index) $rule.name $rules) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Fails for a value that is none of some words, with the one that was meant. List of the path, the value and the words. */ -}}
+{{- define "seiretsu.refuse" -}}
+{{- $path := index . 0 | trimPrefix "." -}}{{- $value := index . 1 | toString -}}{{- $words := index . 2 -}}
+{{- $meant := include "seiretsu.similar" (list $value $words) -}}
+{{- $hint := default (printf "; supported values: %s" (join ", " $words)) $meant -}}
+{{- fail (printf "managerConfig.controllerManagerConfigYaml: %s: unsupported value %q%s" $path $value $hint) -}}
+{{- end -}}
+
+{{- /* Compares the fields of one section of the Configuration. List of its path, the value, its name in the table, the table, and
+whether the version is the older one. */ -}}
+{{- define "seiretsu.checkSection" -}}
+{{- $path := index . 0 -}}{{- $given := index . 1 -}}{{- $name := index . 2 -}}{{- $table := index . 3 -}}{{- $older := index . 4 -}}
+{{- if not (kindIs "map" $given) -}}
+{{- fail (printf "managerConfig.controllerManagerConfigYaml: %s: must be a map of fields" (trimPrefix "." $path)) -}}
+{{- end -}}
+{{- $fields := index $table.sections $name -}}
+{{- if $older -}}
+{{- $fields = merge (dict) $fields (default (dict) (get $table.older $name)) -}}
+{{- end -}}
+{{- range $key, $value := $given -}}
+{{- $at := printf "%s.%s" $path $key -}}
+{{- if not (hasKey $fields $key) -}}
+{{- $meant := include "seiretsu.similar" (list $key (keys $fields | sortAlpha)) -}}
+{{- fail (printf "managerConfig.controllerManagerConfigYaml: %s: unknown field%s" (trimPrefix "." $at) $meant) -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- include "seiretsu.checkField" (list $at $value (get $fields $key) $table $older) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The same of one field: list of its path, the value, its type in the table, and the rest. */ -}}
+{{- define "seiretsu.checkField" -}}
+{{- $path := index . 0 -}}{{- $value := index . 1 -}}{{- $type := index . 2 -}}{{- $table := index . 3 -}}{{- $older := index . 4 -}}
+{{- if kindIs "slice" $type -}}
+{{- if not (has (toString $value) $type) -}}
+{{- include "seiretsu.refuse" (list $path $value $type) -}}
+{{- end -}}
+{{- else if hasPrefix "section " $type -}}
+{{- include "seiretsu.checkSection" (list $path $value (trimPrefix "section " $type) $table $older) -}}
+{{- else -}}
+{{- $kinds := dict "boolean" (list "bool") "string" (list "string") "integer" (list "float64" "int64" "int") "number" (list "float64" "int64" "int") "object" (list "map") "list" (list "slice") -}}
+{{- $of := trimPrefix "list of " $type -}}
+{{- $wanted := ternary "list" $type (hasPrefix "list" $type) -}}
+{{- if and (hasKey $kinds $wanted) (not (has (kindOf $value) (get $kinds $wanted))) -}}
+{{- fail (printf "managerConfig.controllerManagerConfigYaml: %s: must be of type %s, not %s" (trimPrefix "." $path) $wanted (kindOf $value)) -}}
+{{- end -}}
+{{- if ne $of $type -}}
+{{- range $index, $each := $value -}}
+{{- $next := ternary "string" (printf "section %s" $of) (eq $of "string") -}}
+{{- include "seiretsu.checkField" (list (printf "%s[%d]" $path $index) $each $next $table $older) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* Fails for a feature gate that Seiretsu refuses at its start. */ -}}
