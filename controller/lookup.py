@@ -6,9 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from api.names import Kind
+from api.objects import Resource
+from controller import resources
 from controller.caches import Caches
 from controller.owners import Owners
+from core.model import Key, Raw
+from core.multikueue import conditions
 from core.state.lookup import Lookup
+from core.wire.active import Cause, parameters_name
 from core.wire.pod_requests import RequestRules
 
 
@@ -24,6 +30,23 @@ def cache_lookup(
     def rules(namespace: str) -> RequestRules:
         return caches.context(namespace).rules
 
+    def raw(resource: Resource, name: str) -> Raw | None:
+        store = caches.stores.get(resource)
+        found: Raw | None = store.get(("", name)) if store is not None else None
+        return found
+
+    def cause(name: str) -> Cause:
+        check = raw(resources.ADMISSION_CHECKS, name)
+        if check is None:
+            return Cause()
+        config, _ = parameters_name(check, Kind.MULTIKUEUE_CONFIG)
+        found = raw(resources.MULTIKUEUE_CONFIGS, config) if config else None
+        named = {each: raw(resources.MULTIKUEUE_CLUSTERS, each) for each in conditions.clusters_of(found)}
+        return conditions.cause(check, found, {each: known for each, known in named.items() if known is not None})
+
+    def exists(resource: Resource, key: Key) -> bool:
+        return resource in caches.stores and key in caches.stores[resource]
+
     nodes, quotas = caches.nodes, caches.resource_quotas
     return Lookup(
         caches.state,
@@ -35,4 +58,6 @@ def cache_lookup(
         nodes=lambda: tuple(nodes) if nodes.synced else None,
         quotas=lambda namespace: quotas.by_index("namespace", namespace),
         workers=workers,
+        cause=cause,
+        exists=exists,
     )

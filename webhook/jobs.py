@@ -15,10 +15,11 @@ import orjson
 from api import names
 from api.errors import FieldError, forbidden
 from api.names import Annotation, Condition, Label
+from api.objects import Resource
 from core.feedback import Finding, PodSpec, Submission, news, submission
 from core.feedback.change import Change
-from core.feedback.fixed import fixed, of_pods
-from core.feedback.jobs import of_job
+from core.feedback.fixed import again, fixed, of_pods, other_programs
+from core.feedback.jobs import OF_NOW, of_job
 from core.feedback.keys import Keys, of_keys
 from core.feedback.rules import closest, fitted
 from core.feedback.submission import OF_JOB
@@ -309,7 +310,8 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     warnings = (*by_hand, *_below_job(kind, new), *kind.warnings(old, new), *keys.warnings, *verdict.warnings)
     response = Verdict(warnings, keys.refusals + verdict.refusals, keys.rules + verdict.rules).response()
     uid = meta.uid(new)
-    if asked is not None and old is None and response.allowed and uid and not request.dry_run:
+    counts = asked is not None and old is None and not _taken(kind.resource, request, context)
+    if asked is not None and counts and response.allowed and uid and not request.dry_run:
         context.accepted.add(uid, asked, context.clock())
     return response
 
@@ -327,14 +329,20 @@ def explain_immutable(kind: JobKind, request: Request, context: Context) -> Resp
     before, after = (
         fixed(kind.kind, [each["template"] for each in kind.pod_sets(job)], waits=waits) for job in (old, new)
     )
-    found = of_pods(Change(before, after), context.lookup)
-    return judge(found, context.settings.feedback, context.labels_of(request.namespace)).response()
+    change = Change(before, after)
+    found = judge(of_pods(change, context.lookup), context.settings.feedback, context.labels_of(request.namespace))
+    if found.warnings and kind.kind == "Job" and other_programs(change):
+        # Kubernetes refuses it after this and prints the whole template, which hides the warning.
+        return Response(allowed=False, code=422, reason="Invalid", message=again(kind.kind), rules=found.rules)
+    return found.response()
 
 
 def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
     """Returns the findings about new labels and annotations."""
     left = kind.held(new) and not _to_be_queued(new, request, context)
-    change = Change(None if old is None else keys_of(kind, old), replace(keys_of(kind, new), left=left))
+    change = Change(
+        None if old is None else keys_of(kind, old), replace(keys_of(kind, new), left=left, namespace=request.namespace)
+    )
     return judge(
         of_keys(change, context.lookup, context.spent), context.settings.feedback, context.labels_of(request.namespace)
     )
@@ -513,9 +521,26 @@ def _feedback(kind: JobKind, asked: Submission, request: Request, context: Conte
         return (*own, *of_job(asked, lookup, context.spent))
 
     now = found(asked, request)
+    now = created(now, kind.resource, request, context)
     if now and (before := request.before()) is not None:
         now = news(now, found(submission_of(kind, before.new(), request, context), before))
     return judge(now, context.settings.feedback, labels)
+
+
+def created(found: tuple[Finding, ...], resource: Resource, request: Request, context: Context) -> tuple[Finding, ...]:
+    """The findings about an object, without those that it will wait if its name is taken. A refusal stays: the store
+    may be behind a deletion.
+    """
+    if not found or not _taken(resource, request, context):
+        return found
+    policy, labels = context.settings.feedback, context.labels_of(request.namespace)
+    return tuple(each for each in found if each.rule not in OF_NOW or policy.action(each.rule, labels) == "Deny")
+
+
+def _taken(resource: Resource, request: Request, context: Context) -> bool:
+    """Whether an object is created under the name of another: Kubernetes will refuse it, so it does not wait."""
+    new = request.operation == "CREATE" and bool(request.name)
+    return new and context.lookup.exists(resource, Key(request.namespace, request.name))
 
 
 def _running_pods(kind: JobKind, old: Raw | None, new: Raw) -> int | None:

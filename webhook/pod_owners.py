@@ -14,7 +14,7 @@ from core.jobs.fields import at
 from core.jobs.pod_owners import FORM, PodOwner, shape
 from core.model import Raw
 from webhook import expressions, patch
-from webhook.jobs import default_queue_and_class, is_queued, settings_patch
+from webhook.jobs import created, default_queue_and_class, is_queued, settings_patch
 from webhook.policy import Verdict, judge
 from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
@@ -99,7 +99,8 @@ def _feedback(owner: PodOwner, old: Raw | None, new: Raw, request: Request, cont
         found = news(of_template(asked, lookup, context.spent), before)
         return judge(found, context.settings.feedback, labels)
     own = expressions.findings(context.settings.expressions, "jobs", request, labels, asked)
-    return judge((*own, *of_job(asked, lookup, context.spent)), context.settings.feedback, labels)
+    found = created((*own, *of_job(asked, lookup, context.spent)), owner.resource, request, context)
+    return judge(found, context.settings.feedback, labels)
 
 
 def _same_pods(owner: PodOwner, old: Raw, new: Raw) -> bool:

@@ -5,6 +5,8 @@ Only the operator's configuration (`Deny`) can make it refuse, and the API serve
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from api.builtin import METADATA, fields
 from api.names import Condition
 from api.structural import Form
@@ -66,7 +68,7 @@ def _of_template(request: Request, context: Context) -> tuple[Finding, ...]:
     new, old = _job(request.new()), _job(request.old_object)
     if any(BATCH_JOB.form.errors(each) for each in (new, old)):
         return ()
-    keys = Change(None if old is None else keys_of(BATCH_JOB, old), keys_of(BATCH_JOB, new) if new else Keys())
+    keys = Change(None if old is None else keys_of(BATCH_JOB, old), _keys(new, request))
     found = of_keys(keys, context.lookup, context.spent)
     if new is not None and meta.queue_name(new):
         found += of_template(submission_of(BATCH_JOB, new, request, context), context.lookup, context.spent)
@@ -74,6 +76,10 @@ def _of_template(request: Request, context: Context) -> tuple[Finding, ...]:
             before = of_template(submission_of(BATCH_JOB, old, request, context), context.lookup, context.spent)
             found = news(found, before)
     return found
+
+
+def _keys(job: Raw | None, request: Request) -> Keys:
+    return replace(keys_of(BATCH_JOB, job), namespace=request.namespace) if job else Keys()
 
 
 def _job(cron_job: Raw | None) -> Raw | None:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from api.errors import FieldError, forbidden, invalid, not_supported
@@ -118,7 +119,8 @@ def _on_flavors(spec: Raw, old: Raw | None) -> list[FieldError]:
         path = f"spec.admissionChecksStrategy.admissionChecks[{index}].onFlavors"
         for place, flavor in enumerate(chosen):
             if flavor not in flavors:
-                errors.append(not_supported(f"{path}[{place}]", flavor, flavors))
+                wrong = not_supported(f"{path}[{place}]", flavor, flavors)
+                errors.append(wrong if flavors else replace(wrong, detail="spec.resourceGroups has no flavors"))
     return errors
 
 

@@ -7,6 +7,7 @@ Kubernetes answer is an error and never an event.
 """
 
 import asyncio
+import logging
 import random
 import time
 from collections import Counter
@@ -181,7 +182,9 @@ class Reflector(Generic[T]):
             self._streams_lists = False
             return
         wait = self._backoff(error)
-        log.warning(
+        starting = isinstance(error, TooManyRequests) and "initializing" in str(error)
+        log.log(
+            logging.INFO if starting else logging.WARNING,  # an API server reads its storage when it starts
             "watch interrupted",
             resource=self.resource.plural,
             error=str(error),

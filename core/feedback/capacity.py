@@ -120,8 +120,20 @@ def could_hold(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amo
 
 
 def could_run(job: Submission, queue: ClusterQueue, lookup: Lookup, amount: Amount) -> bool:
-    """Whether each pod set by itself fits a ClusterQueue, in flavors for which there are nodes."""
-    return could_hold(job, queue, lookup, amount) and all(
+    """Whether each pod set by itself fits a ClusterQueue, in flavors for which there are nodes and that have no device
+    of which the job asks nothing: nobody is sent to the nodes of others.
+    """
+    asked = {name for pod_set in job.pod_sets for name, each in pod_set.requests.items() if each}
+    idle = {
+        fr.flavor
+        for fr in queue.quotas
+        if "/" in fr.resource and fr.resource not in asked and lookup.most(queue.name, fr) > 0
+    }
+
+    def plain(name: str, fr: FlavorResource) -> int:
+        return 0 if fr.flavor in idle else amount(name, fr)
+
+    return could_hold(job, queue, lookup, plain) and all(
         any((flavor := lookup.flavor(name)) and not lacks_nodes(flavor, lookup) for name in suitable(demand, lookup))
         for demand in demands(job, queue)
     )
@@ -265,7 +277,11 @@ def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
             f"never starts: {asks}, {where} allows {', '.join(each)}{detail}; {fix}",
             f"never starts: {asks}, {where} allows {', '.join(each)}; {fix}",
             f"never starts: {asks}, the ClusterQueue allows {', '.join(each)}; {fix}",
-            f"never starts: {asks}, the maximum is {quantity.text(resource, most[best])}; {fix}",
+            f"never starts: {asks}, it allows {', '.join(each)}; {fix}",
+            f"never starts: {asks}, the ClusterQueue allows {', '.join(each)}",
+            or_else=[
+                f"never starts: {asks}, the maximum is {quantity.text(resource, most[best])}; {fix}",
+            ],
         )
 
 
@@ -326,7 +342,7 @@ def min_too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Itera
             fix = _smaller(job, demand, resource, flavors, queue, lookup)
             yield fitted(
                 f'never starts: {asks}, ClusterQueue "{shortened(queue.name)}" allows {given}; {fix}',
-                f"never starts: {asks}, the maximum is {given}; {fix}",
+                or_else=[f"never starts: {asks}, the maximum is {given}; {fix}"],
             )
 
 
@@ -401,6 +417,8 @@ def nobody_lends(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterab
                 f' cohort "{cohort}" lends none; {fix}',
                 f'never starts: {demand.asks(resource)}, "{shortened(queue.name)}" has {owned},'
                 f' cohort "{cohort}" lends none; {fix}',
-                f"never starts: {demand.asks(resource)}, own quota is {owned}, its cohort lends none; {fix}",
-                f"never starts: {demand.asks(resource)}, own quota is {owned}, cohort lends none; {fix}",
+                or_else=[
+                    f"never starts: {demand.asks(resource)}, own quota is {owned}, its cohort lends none; {fix}",
+                    f"never starts: {demand.asks(resource)}, own quota is {owned}, cohort lends none; {fix}",
+                ],
             )

@@ -44,7 +44,7 @@ def drained(change: Change[_Stoppable], count: Callable[[_Stoppable], int]) -> I
 def missing_flavors(named: Iterable[str], lookup: Lookup, one: str, several: str) -> Iterable[str]:
     """Reports which of these flavors do not exist: names that are probably misspelt first, the others in one sentence.
 
-    ``one`` and ``several`` are the consequence.
+    ``one`` and ``several`` are the consequence, while they do not exist.
     """
     missing = [name for name in named if lookup.flavor(name) is None]
     known = tuple(lookup.flavor_names())
@@ -52,14 +52,23 @@ def missing_flavors(named: Iterable[str], lookup: Lookup, one: str, several: str
     misspelt = [name for name in missing if meant.get(name)]
     strange = [name for name in missing if name not in misspelt]
     for name in misspelt if len(strange) > 1 else missing:
-        sentence = f'ResourceFlavor "{shortened(name)}" does not exist, {one}'
-        yield absent("ResourceFlavor", name, known, meant.get(name), sentence, several="ResourceFlavors")
+        none = f'ResourceFlavor "{shortened(name)}" does not exist'
+        until = f"{none} yet: {one} until it is created"
+        yield absent(
+            "ResourceFlavor",
+            name,
+            known,
+            meant.get(name),
+            f"{none}, {one}",
+            several="ResourceFlavors",
+            until=(until,),
+        )
     if len(strange) > 1:
         count = f"{len(strange)} ResourceFlavors"
         yield fitted(
-            f"ResourceFlavors {', '.join(strange)} do not exist, {several}",
-            f"{count} do not exist ({', '.join(map(shortened, strange[:2]))}, ...): {several}",
-            or_else=[f"{count} do not exist: {several}"],
+            f"ResourceFlavors {', '.join(strange)} do not exist yet: {several} until they are created",
+            f"{count} do not exist yet ({', '.join(map(shortened, strange[:2]))}, ...): {several}",
+            or_else=[f"{count} do not exist yet: {several}"],
         )
 
 
@@ -94,5 +103,6 @@ def cycle(start: str, parent: str, lookup: Lookup) -> Iterable[str]:
         nothing = "nothing is admitted there; change a parentName"
         yield fitted(
             f"the parents of cohort {shortened(start)} form a cycle: {circle}; {nothing}",
-            f"the {len(around) - 1} parents of cohort {shortened(start)} form a cycle; {nothing}",
+            f"the parents of cohort {shortened(start)} form a cycle: {circle}; nothing is admitted there",
+            or_else=[f"the {len(around) - 1} parents of cohort {shortened(start)} form a cycle; {nothing}"],
         )

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from api import quantity
-from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, Fungibility, PreemptionPolicy
+from api.names import Fungibility, PreemptionPolicy
 from core.feedback.change import (
     Change,
     cycle,
@@ -21,12 +21,9 @@ from core.feedback.change import (
 )
 from core.feedback.nodes import flavors_without, present
 from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing, never, shortened
-from core.feedback.waiting import inactive_checks, preempts
+from core.feedback.waiting import inactive_because, inactive_checks, preempts
 from core.model import ClusterQueue, FlavorResource, Quota
 from core.state.lookup import Lookup
-
-BUILT_IN: Final = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
-"""The controllers of AdmissionChecks that are part of Seiretsu."""
 
 
 def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
@@ -65,11 +62,13 @@ def _without_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str
             labels, name = written(flavor.node_labels), shortened(flavor.name)
             yield fitted(
                 f'{node_count(lookup)} the labels {labels} of flavor "{name}": its pods stay pending; label nodes',
-                f'{node_count(lookup)} the labels of flavor "{name}": its pods stay pending; label nodes',
+                f'{node_count(lookup)} the labels {labels} of flavor "{name}": its pods stay pending',
+                or_else=[f'{node_count(lookup)} the labels of flavor "{name}": its pods stay pending; label nodes'],
             )
 
 
 def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    inactive = "the ClusterQueue is inactive"
     named = sorted({rule.name for rule in change.new.checks}) if change.new else []
     for name in (name for name in named if lookup.admission_check(name) is None):
         yield missing(
@@ -78,6 +77,7 @@ def _missing_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
             lookup.admission_check_names(),
             f'AdmissionCheck "{shortened(name)}" does not exist, the ClusterQueue is inactive',
             several="AdmissionChecks",
+            until=(f'AdmissionCheck "{shortened(name)}" does not exist yet: {inactive} until it is created',),
         )
 
 
@@ -90,8 +90,9 @@ def _inactive_checks(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[s
     for check in inactive_checks(change.new, lookup) if change.new else ():
         name, controller = shortened(check.name), shortened(check.controller_name)
         inactive = f'AdmissionCheck "{name}" is inactive: the ClusterQueue admits nothing'
-        if check.controller_name in BUILT_IN:
-            yield fitted(f"{inactive}; its condition Active says why", or_else=[inactive])
+        if why := inactive_because(check, lookup):
+            short = f'AdmissionCheck "{name}" is inactive: {why}'
+            yield fitted(f"the ClusterQueue admits nothing: {short}", short, or_else=[f"{inactive}: {shortened(why)}"])
             continue
         start = f"{inactive}; start its controller {controller}"
         yield fitted(f"{start} or remove the check", start, or_else=[inactive])
@@ -123,7 +124,8 @@ def _idle_limits(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
             of = f"borrowingLimit {amounts[0]} of {shortened(fr.resource)} in {shortened(fr.flavor)} has no effect"
             yield fitted(
                 f'{of}: cohort "{shortened(queue.cohort)}" lends at most {amounts[1]}; lower or remove it',
-                f"{of}: the cohort lends at most {amounts[1]}; lower or remove it",
+                f'{of}: cohort "{shortened(queue.cohort)}" lends at most {amounts[1]}',
+                or_else=[f"{of}: the cohort lends at most {amounts[1]}; lower or remove it"],
             )
 
 
@@ -231,7 +233,8 @@ def _cohort_changed(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
             until = f"nothing starts until {workloads(running)} {release} it"
             yield fitted(
                 f'leaving cohort "{shortened(old.cohort)}" with {borrowed} borrowed: {until}; drain the queue first',
-                f"leaving the cohort with {borrowed} borrowed: {until}; drain the queue first",
+                f'leaving cohort "{shortened(old.cohort)}" with {borrowed} borrowed: {until}',
+                or_else=[f"leaving the cohort with {borrowed} borrowed: {until}; drain the queue first"],
             )
             return
 
@@ -247,7 +250,8 @@ def _lender_leaves(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str
         released = f"no borrowing there until it is released; add {amount} first"
         yield fitted(
             f'cohort "{shortened(old.cohort)}" {short}: {released}',
-            f"the cohort {short}: {released}",
+            f'cohort "{shortened(old.cohort)}" {short}; add {amount} first',
+            or_else=[f"the cohort {short}: {released}"],
         )
 
 

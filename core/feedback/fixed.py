@@ -32,6 +32,19 @@ def fixed(kind: str, templates: Iterable[Raw], *, waits: bool) -> FixedParts:
     return FixedParts(kind, tuple(parts))
 
 
+def other_programs(change: Change[FixedParts]) -> bool:
+    """Whether containers are to run other programs: no version of Kubernetes lets a Job's change, waiting or not."""
+    if change.old is None or change.new is None:
+        return False
+    before, after = ([_programs(each.get("spec", each)) for each in of.templates] for of in (change.old, change.new))
+    return before != after
+
+
+def _programs(spec: Raw) -> list[list[object]]:
+    containers = (each for holder in ("initContainers", "containers") for each in spec.get(holder) or ())
+    return [[each.get(name) for name in ("name", "image", "command", "args")] for each in containers]
+
+
 def of_pods(change: Change[FixedParts], lookup: Lookup) -> tuple[Finding, ...]:
     """All findings about a change of the fixed part of pod templates."""
     return findings(FIXED_RULES, change, lookup)
@@ -54,6 +67,11 @@ def _without_placement(spec: Raw) -> Raw:
 def _text(kind: str) -> str:
     again = f"delete the {kind} and create it again (kubectl replace --force -f FILE)"
     return f"this {kind}'s pod template cannot change: {again}"
+
+
+def again(kind: str) -> str:
+    """The refusal in the place of Kubernetes' own, which has the whole template."""
+    return f"spec.template: field is immutable: delete the {kind} and create it again (kubectl replace --force -f FILE)"
 
 
 def _immutable(change: Change[FixedParts], lookup: Lookup) -> Iterable[str]:

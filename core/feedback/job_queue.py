@@ -114,7 +114,7 @@ def cluster_queue_inactive(job: Submission, lookup: Lookup) -> Iterable[str]:
         yield fitted(
             f'ClusterQueue "{name}" is inactive until an administrator fixes it: {why}',
             f'ClusterQueue "{name}" admits nothing: {why}',
-            f"the ClusterQueue admits nothing: {condition.reason}: {why}",
+            or_else=[f"the ClusterQueue admits nothing: {condition.reason}: {why}"],
         )
 
 
@@ -135,7 +135,7 @@ def not_admitted(queue: ClusterQueue, namespace: str, labels: Labels) -> Iterabl
         fix = _fix(queue.namespace_selector, labels)
         yield fitted(
             f'{name} does not admit namespace "{shortened(namespace)}": {fix}',
-            f"{name} does not admit this namespace: {fix}",
+            or_else=[f"{name} does not admit this namespace: {fix}"],
         )
 
 

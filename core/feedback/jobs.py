@@ -79,24 +79,30 @@ def _no_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
         uses = f"the {job.words.job} uses no quota; add resources.requests"
         yield fitted(
             f"no container requests anything ({_named(job.silent)}): {uses}",
-            f"no container requests anything: {uses}",
+            or_else=[f"no container requests anything: {uses}"],
         )
     elif job.silent:
         yield fitted(
             f"container {_named(job.silent)} requests nothing, so its share of quota is 0; add resources.requests",
-            f"{len(job.silent)} containers request nothing, so their share of quota is 0; add resources.requests",
+            or_else=[
+                f"{len(job.silent)} containers request nothing, so their share of quota is 0; add resources.requests"
+            ],
         )
 
 
 def _limits_as_requests(job: Submission, lookup: Lookup) -> Iterable[str]:
     if job.by_limit:
-        container, resource, amount = job.by_limit[0]
-        more = f" (and {len(job.by_limit) - 1} more)" if len(job.by_limit) > 1 else ""
+        container = job.by_limit[0][0]
+        limits = [f"{shortened(amount)} {shortened(name)}" for each, name, amount in job.by_limit if each == container]
+        others = len({each for each, _, _ in job.by_limit}) - 1
+        more = f" (as in {others} other {'container' if others == 1 else 'containers'})" if others else ""
+        rest = f" and {len(limits) - 2} more" if len(limits) > 2 else ""
+        listed = f"{', '.join(limits[:2])}{rest}"
+        count = f"container {shortened(container)}: limits without requests ({listed}) count as requests"
         yield fitted(
-            f"container {shortened(container)} limits {shortened(resource)} to {shortened(amount)} but requests none:"
-            f" the limit counts as request{more}; request less if it needs less",
-            f"container {shortened(container)} limits {shortened(resource)} to {shortened(amount)} but requests none:"
-            f" the limit counts as request{more}",
+            f"{count}{more}; set lower requests if it needs less",
+            f"{count}{more}; set requests",
+            f"{count}; set requests",
         )
 
 
@@ -126,7 +132,8 @@ def _without_nodes(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iter
             then = "its pods stay pending until such a node is added"
             yield fitted(
                 f'no node has the labels of flavor "{name}" ({labels}): {then}',
-                f'no node has the labels of flavor "{name}": {then}',
+                f'no node has the labels of flavor "{name}" ({labels}): its pods stay pending',
+                or_else=[f'no node has the labels of flavor "{name}": {then}'],
             )
 
 
@@ -150,6 +157,9 @@ RESIZED: Final = Rule(
 )
 _FOR_EVER: Final = frozenset({"nobody-lends", "request-too-large"})
 """The rules for a job that is stopped because of its new size."""
+
+OF_NOW: Final = frozenset({"only-by-borrowing", "will-wait", "pods-not-ready", "admission-check-pending"})
+"""The rules about how the job will wait, which say nothing of a job that will not be created."""
 
 _REFERENCES: Final = frozenset(
     {
@@ -201,7 +211,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "invalid-pods",
         "Kubernetes or a LimitRange of the namespace forbids the pods.",
         _complaints,
-        example="never admitted: containers[0] asks for 4 cpu, its limit is 2; ask for 2 or raise the limit",
+        example="never admitted: container main asks for 4 cpu, its limit is 2; ask for 2 or raise the limit",
     ),
     Rule(
         "resource-quota-too-small",
@@ -315,8 +325,8 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "limits-as-requests",
         "Limits without requests: the limit counts as the request.",
         _limits_as_requests,
-        example="container main limits cpu to 4 but requests none: the limit counts as"
-        " request; request less if it needs less",
+        example="container main: limits without requests (4 cpu) count as requests; set lower requests if it needs"
+        " less",
     ),
     Rule(
         "tiny-memory",

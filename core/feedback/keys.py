@@ -14,7 +14,7 @@ from typing import Final
 from api.names import GROUP, Annotation, Label
 from core.feedback.change import Change
 from core.feedback.rules import HINTS, Finding, Rule, Spent, closest, findings, fitted, never, resembles, shortened
-from core.model import Labels
+from core.model import Key, Labels
 from core.state.lookup import Lookup
 
 _ON_JOB_AS_LABEL, _ON_JOB, _ON_PODS_AS_LABEL, _ON_PODS = (
@@ -38,7 +38,8 @@ LOOKED_AT: Final = 256
 class Keys:
     """The labels and annotations of a job and of its pod templates.
 
-    ``left`` is a suspended job that no controller will start in its present state. ``noun`` is what the job is called.
+    ``left`` is a suspended job that no controller will start in its present state. ``noun`` is what the job is called,
+    ``namespace`` where it is ('' if that is not known).
     """
 
     labels: Labels = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Keys:
     pod_annotations: Labels = field(default_factory=dict)
     left: bool = False
     noun: str = "job"
+    namespace: str = ""
 
     def said(self, place: str) -> str:
         """A place as messages have it."""
@@ -124,16 +126,20 @@ def _bare(key: str) -> bool:
     return len(key) <= len("queue-name") and key.replace("-", "").replace("_", "").lower() == "queuename"
 
 
-def _without_prefix(change: Change[Keys]) -> Iterable[str]:
+def _without_prefix(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     if change.new is None or Label.QUEUE_NAME in change.new.labels:
         return
     before = change.old.labels if change.old is not None else {}
     yield from sorted(key for key in change.new.labels if _bare(key) and key not in before)
+    # A label of this short name is mostly a user's own, unless its value is a queue of the namespace.
+    named = change.new.labels.get("queue", "")
+    if named and "queue" not in before and lookup.local_queue(Key(change.new.namespace, named)) is not None:
+        yield "queue"
 
 
 def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     noun = change.new.noun if change.new is not None else ""
-    for key in _without_prefix(change):
+    for key in _without_prefix(change, lookup):
         yield f"label {key} is ignored and the {noun} has no queue: did you mean {Label.QUEUE_NAME}?"
     unknown = [(place, key) for place, key in _new(change) if _meant_for_us(key) and key not in _KNOWN]
     for number, (place, key) in enumerate(unknown):

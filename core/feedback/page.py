@@ -88,7 +88,9 @@ _SECTIONS: Final = {
     "job is requeued.",
     "labels and annotations": "Checked when a label or an annotation of a job is added, or the queue name is\n"
     "removed. This includes jobs without a queue name; their hook is skipped while Seiretsu is down.",
-    "pod templates of Jobs": "Printed before the refusal of Kubernetes itself (`field is immutable`).",
+    "pod templates of Jobs": "Printed before the refusal of Kubernetes itself (`field is immutable`). Another\n"
+    "image, command or argument of a Job is refused with such a sentence in the place of Kubernetes' own, which has\n"
+    "the whole template; not where the rule is set to `Ignore`.",
     "what is not queued": "For objects that name a queue but are not queued. These hooks are skipped while Seiretsu is"
     " down, and only\nobjects with a queue label, or a similar one, are sent to them. For a CronJob, the rules about"
     " labels and the\nrules about jobs that can never start check its jobTemplate.",

@@ -77,9 +77,12 @@ def _queue_in_use(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
 def _name_taken(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
     there = lookup.local_queue(change.new.key) if change.new is not None and change.old is None else None
     if there is not None and change.new is not None and there.cluster_queue != change.new.cluster_queue:
+        points = f'LocalQueue "{shortened(there.key.name)}" exists and points to'
+        queue = f'"{shortened(there.cluster_queue)}"'
         yield fitted(
-            f'LocalQueue "{shortened(there.key.name)}" exists and points to ClusterQueue'
-            f' "{shortened(there.cluster_queue)}": this Queue has no effect; choose another name'
+            f"{points} ClusterQueue {queue}: this Queue has no effect; choose another name",
+            f"{points} {queue}: this Queue has no effect; choose another name",
+            f"{points} {queue}: this Queue has no effect",
         )
 
 
@@ -153,10 +156,12 @@ def _names_topology(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[
 def _no_nodes(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
     flavor = change.new
     if flavor is not None and lacks_nodes(flavor, lookup):
-        then = "its pods stay pending; label nodes or change nodeLabels"
+        fact = f"{node_count(lookup)} the labels {written(flavor.node_labels)}"
         yield fitted(
-            f"{node_count(lookup)} the labels {written(flavor.node_labels)}: {then}",
-            f"{node_count(lookup)} the labels of the flavor: {then}",
+            f"{fact}: its pods stay pending; label nodes or change nodeLabels",
+            f"{fact}: its pods stay pending; label nodes",
+            f"{fact}: its pods stay pending",
+            or_else=[f"{node_count(lookup)} the labels of the flavor: its pods stay pending; label nodes"],
         )
 
 

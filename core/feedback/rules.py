@@ -108,22 +108,23 @@ def shortened(name: str) -> str:
 
 def fitted(*variants: str, or_else: Collection[str] = ()) -> str:
     """Returns the first variant that is short enough, the longest first; else the first that is short enough with its
-    names ``shortened``.
+    names ``shortened``: as little as possible, then further.
 
-    ``or_else`` are variants without useful parts, used if none of the others fits. The last one is cut if necessary.
+    All ``variants`` have the same facts, first of all, and less advice at their ends. ``or_else`` are variants without
+    some facts, used if none of the others fits. The last one is cut if necessary.
     """
     for several in (variants, or_else):
-        for cut in (plain, _squeezed):
+        for least in (LIMIT, _READABLE, _SHORTEST):
             for variant in several:
-                if len(found := cut(variant)) <= LIMIT:
+                if len(found := _squeezed(variant, least)) <= LIMIT:
                     return found
-    return _squeezed([*variants, *or_else][-1])[: LIMIT - 3] + "..."
+    return _squeezed([*variants, *or_else][-1], _SHORTEST)[: LIMIT - 3] + "..."
 
 
 _OPEN, _CLOSE = "\x02", "\x03"
 _NAME = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
-_SHORTEST = 12
-"""The remaining length of a name: enough to recognize its beginning and end."""
+_READABLE, _SHORTEST = 24, 12
+"""The remaining length of a name: enough to read it, and to recognize its beginning and end."""
 
 
 def plain(variant: str) -> str:
@@ -131,16 +132,20 @@ def plain(variant: str) -> str:
     return variant.replace(_OPEN, "").replace(_CLOSE, "") if _OPEN in variant else variant
 
 
-def _squeezed(variant: str) -> str:
-    """The text with its longest names cut as far as need be: all that are longer to the same length."""
+def _squeezed(variant: str, least: int) -> str:
+    """The text with its longest names cut as far as need be, to ``least`` letters: all that are longer to the same
+    length.
+    """
+    if len(text := plain(variant)) <= LIMIT:
+        return text
     lengths = list(map(len, _NAME.findall(variant)))
     longest = max(lengths, default=0)
-    beyond = max(len(plain(variant)) - LIMIT, 0)
+    beyond = len(text) - LIMIT
 
     def saved(cut: int) -> int:
         return sum(max(length - (longest - cut), 0) for length in lengths)
 
-    cut = bisect.bisect_left(range(max(longest - _SHORTEST, 0)), beyond, key=saved)
+    cut = bisect.bisect_left(range(max(longest - least, 0)), beyond, key=saved)
     return _NAME.sub(lambda found: _cut(found[1], longest - cut), variant)
 
 
@@ -165,16 +170,31 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return min(((changed, each) for each, changed, _ in found), default=(0, None))[1]
 
 
-def missing(kind: str, name: str, known: Iterable[str], *sentences: str, several: str) -> str:
+def missing(
+    kind: str, name: str, known: Iterable[str], *sentences: str, several: str, until: tuple[str, ...] = ()
+) -> str:
     """That there is nothing of a kind with that name, and which of the ``known`` was meant, else which there are."""
     there = tuple(known)
-    return absent(kind, name, there, closest(name, there), *sentences, several=several)
+    return absent(kind, name, there, closest(name, there), *sentences, several=several, until=until)
 
 
-def absent(kind: str, name: str, known: Collection[str], meant: str | None, *sentences: str, several: str) -> str:
+def absent(
+    kind: str,
+    name: str,
+    known: Collection[str],
+    meant: str | None,
+    *sentences: str,
+    several: str,
+    until: tuple[str, ...] = (),
+) -> str:
     """The text of ``missing`` if ``closest`` was called already. ``sentences`` are the message with the consequence,
     the longest first. The wrong name is in every variant; the list of other names is shortened from its end.
+
+    ``until`` are the sentences if no known name is similar: the object may be the next one in the same file.
     """
+    if until and meant is None:
+        hints = _hints(meant, known, several)[:-1] if known else []
+        return fitted(*(f"{sentence}{hint}" for sentence in until for hint in (*hints, "")))
     plain = f'{kind} "{shortened(name)}" does not exist'
     hints = _hints(meant, known, several)
     return fitted(*(f"{sentence}{hint}" for sentence in (*sentences, plain) for hint in hints))

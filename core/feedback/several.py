@@ -40,7 +40,7 @@ def only_some(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
             set_to = f"set {job.words.pods} to {count}"
             yield fitted(
                 f'at most {of} can run: {asks}, ClusterQueue "{name}" allows {has}; {set_to}',
-                f"at most {of} can run: {asks}, the maximum is {has}; {set_to}",
+                or_else=[f"at most {of} can run: {asks}, the maximum is {has}; {set_to}"],
             )
             return
         if waiting.preempts(queue):
@@ -48,7 +48,8 @@ def only_some(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         yield fitted(
             f'{of} start now: {asks}, {has} free in ClusterQueue "{name}"; the others start automatically',
             f'{of} start now: {asks}, {has} free in "{name}"; the others start automatically',
-            f"{of} start now: {asks}, {has} free; the others start automatically",
+            f'{of} start now: {asks}, {has} free in "{name}"',
+            or_else=[f"{of} start now: {asks}, {has} free; the others start automatically"],
         )
 
 

@@ -65,16 +65,9 @@ def _other_kind(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
     key = names_queue({key: value for key, value in _come(change).items() if "/" in key})
     if not key:
         return
-    nothing = f"label {shortened(key)} has no effect on a {change.new.kind}"
-    kinds = [f"{kind}s" for kind in change.new.queued]
-    listed = " and ".join(filter(None, (", ".join(kinds[:-1]), *kinds[-1:])))
-    only = f"only {listed} are queued" if listed else "it is not queued"
-    start = "this pod starts" if change.new.kind == "Pod" else "its pods start"
-    yield fitted(
-        f"{nothing}: {only}, {start} immediately",
-        f"{nothing}: {only}, {start} now",
-        f"{nothing}: it is not queued, {start} immediately",
-    )
+    kind, start = change.new.kind, "it starts" if change.new.kind == "Pod" else "its pods start"
+    nothing = f"label {shortened(key)} queues no {kind}: {start} now"
+    yield fitted(f'{nothing}; enable "{kind.lower()}" in integrations.frameworks')
 
 
 def _cron_job(change: Change[Stranger], lookup: Lookup) -> Iterable[str]:
@@ -109,8 +102,8 @@ STRANGER_RULES: Final[tuple[Rule[Change[Stranger]], ...]] = (
         "kind-not-queued",
         "A Pod, Deployment or StatefulSet names a queue.",
         _other_kind,
-        example="label kueue.x-k8s.io/queue-name has no effect on a Deployment: only Jobs are queued,"
-        " its pods start immediately",
+        example='label kueue.x-k8s.io/queue-name queues no Deployment: its pods start now; enable "deployment" in'
+        " integrations.frameworks",
     ),
     Rule(
         "queue-on-cron-job",

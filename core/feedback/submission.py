@@ -18,6 +18,7 @@ from core.wire.pod_requests import (
     ABOVE_MAX,
     BELOW_MIN,
     Beyond,
+    Bounds,
     Charge,
     Effective,
     Limits,
@@ -136,7 +137,9 @@ def submission(
         ),
         tuple(name for pod in pods for name in _silent(pod.spec, rules)),
         tuple(limit for pod in pods for limit in _standing_in(pod.spec, rules)),
-        next((sentences for each in asked if (sentences := _complaints(each))), ()),
+        next(
+            (found for pod, each in zip(pods, asked, strict=True) if (found := _complaints(pod.spec, each, rules))), ()
+        ),
         next((str(name) for pod in pods if (name := pod.spec.get("priorityClassName"))), ""),
         charges=tuple(charge(pod.spec, rules) for pod in pods),
         words=words,
@@ -218,22 +221,49 @@ def of_workload(workload: Raw, rules: RequestRules) -> Submission:
     return replace(found, pod_priority_class=pod_class, priority=spec.get("priority"), words=_OF_WORKLOAD)
 
 
-def _complaints(found: Effective) -> tuple[str, ...]:
+def _complaints(spec: Raw, found: Effective, rules: RequestRules) -> tuple[str, ...]:
     figures = [each for each in found.beyond if each.detail == ABOVE_LIMITS] or found.beyond
     if figures:
-        return tuple(_complaint(each) for each in figures)
+        return tuple(_complaint(spec, each, rules) for each in figures)
     return tuple(f"{error.field}: {shown(error.value)}: {error.detail}" for error in found.above_limits)
 
 
-def _complaint(found: Beyond) -> str:
+def _complaint(spec: Raw, found: Beyond, rules: RequestRules) -> str:
     resource, asked, bound = found.amounts[0]
     amounts = [quantity.text(resource, amount) for amount in (asked, bound)]
+    who, container = _at(spec, found.path)
+    bounds = (rules.limits.container if container is not None else rules.limits.pod) or Bounds()
+
+    def limit_range(what: str) -> str:
+        name = bounds.set_by.get((what, resource))
+        return f'LimitRange "{shortened(name)}"' if name else "a LimitRange"
+
     why = {
         ABOVE_LIMITS: f"its limit is {amounts[1]}; ask for {amounts[1]} or raise the limit",
-        ABOVE_MAX: f"a LimitRange allows {amounts[1]} at most; ask for {amounts[1]} or less",
-        BELOW_MIN: f"a LimitRange wants {amounts[1]} at least; ask for {amounts[1]} or more",
+        ABOVE_MAX: f"{limit_range('max')} allows {amounts[1]} at most; ask for {amounts[1]} or less",
+        BELOW_MIN: f"{limit_range('min')} wants {amounts[1]} at least; ask for {amounts[1]} or more",
     }[found.detail]
-    return f"{found.path.removesuffix('resources') or 'the pod'} asks for {amounts[0]} {shortened(resource)}, {why}"
+    if found.detail == ABOVE_LIMITS and container is not None and resource not in _limits(container):
+        most = bounds.max.get(resource)
+        if most is not None and bounds.default[resource] * asked > most * bound:  # a higher limit is forbidden, too
+            text = quantity.text(resource, int(most * bound / bounds.default[resource]))
+            return f"{who} asks for {amounts[0]} {shortened(resource)}, {limit_range('max')} allows {text} at most"
+        why = f"{limit_range('default')} limits it to {amounts[1]} by default; set a limit of {amounts[0]} or more"
+    return f"{who} asks for {amounts[0]} {shortened(resource)}, {why}"
+
+
+def _limits(container: Raw) -> Raw:
+    return (container.get("resources") or {}).get("limits") or {}
+
+
+def _at(spec: Raw, path: str) -> tuple[str, Raw | None]:
+    """What a message calls the container at a path of a pod spec, and the container; None for the pod itself."""
+    kind, bracket, rest = path.partition("[")
+    if not bracket:
+        return "the pod", None
+    container: Raw = spec[kind][int(rest.partition("]")[0])]
+    name = f"container {shortened(str(container.get('name') or '?'))}"
+    return (f"init {name}" if kind == "initContainers" else name), container
 
 
 def _silent(spec: Raw, rules: RequestRules) -> Iterable[str]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Final
 
 from api import quantity
-from api.names import PreemptionPolicy
+from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, PreemptionPolicy
 from core.feedback import capacity
 from core.feedback.change import workloads
 from core.feedback.elsewhere import elsewhere
@@ -17,6 +18,9 @@ from core.feedback.rules import fitted, shortened
 from core.feedback.submission import Submission
 from core.model import AdmissionCheck, ClusterQueue, FlavorResource, Key, QueueingStrategy, Workload
 from core.state.lookup import Lookup
+
+BUILT_IN: Final = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
+"""The controllers of AdmissionChecks that are part of Seiretsu."""
 
 
 def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -76,17 +80,19 @@ def _short_of(
     lookup: Lookup,
 ) -> str:
     free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
-    given, more = quantity.text(resource, free), quantity.text(resource, demand.least[resource] - free)
+    over = -max(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors)
+    given, lacks = quantity.text(resource, free), demand.least[resource] - free + max(0, over)
+    more = f"{quantity.text(resource, lacks)} {'must be released' if over > 0 else 'missing'}"
     asks = f"{waits}: {demand.asks(resource)}, {given} free in"
     name, fix = shortened(queue.name), _with_room(job, lookup) or _now(job, demand, resource, flavors, queue, lookup)
     fix = fix or "starts automatically"
     return fitted(
-        f'{asks} ClusterQueue "{name}", {more} missing; {_position(ahead)}; {fix}',
-        f'{asks} "{name}", {more} missing; {_position(ahead)}; {fix}',
+        f'{asks} ClusterQueue "{name}", {more}; {_position(ahead)}; {fix}',
+        f'{asks} "{name}", {more}; {_position(ahead)}; {fix}',
         f'{asks} "{name}"; {_position(ahead)}; {fix}',
-        f"{waits}: {demand.asks(resource)}, {given} free; {_position(ahead)}; {fix}",
         or_else=[
-            f'{asks} "{name}", {more} missing; {_position(ahead)}',
+            f"{waits}: {demand.asks(resource)}, {given} free, {more}; {_position(ahead)}; {fix}",
+            f'{asks} "{name}", {more}; {_position(ahead)}',
             f"{waits}: {demand.asks(resource)}, {given} free; {_position(ahead)}",
         ],
     )
@@ -140,7 +146,8 @@ def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> I
         fix = f"; ask for {capacity.amounts(owned, resource)} or less" if all(owned.values()) else ""
         yield fitted(
             f'{asks}: starts only when {missing} can be borrowed in cohort "{shortened(queue.cohort)}"{fix}',
-            f"{asks}: starts only when {missing} can be borrowed{fix}",
+            f'{asks}: starts only when {missing} can be borrowed in cohort "{shortened(queue.cohort)}"',
+            or_else=[f"{asks}: starts only when {missing} can be borrowed{fix}"],
         )
 
 
@@ -183,14 +190,29 @@ def pods_not_ready(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iter
 
 
 def check_inactive(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
-    """A check whose controller does not run: the ClusterQueue admits nothing."""
+    """A check that is inactive, and why: the ClusterQueue admits nothing."""
     for check in inactive_checks(queue, lookup):
-        yield fitted(
-            f'AdmissionCheck "{shortened(check.name)}" is inactive: ClusterQueue "{shortened(queue.name)}" admits'
-            f" nothing until controller {shortened(check.controller_name)} runs",
-            f'AdmissionCheck "{shortened(check.name)}" is inactive: nothing is admitted until controller'
-            f" {shortened(check.controller_name)} runs",
-        )
+        inactive = f'AdmissionCheck "{shortened(check.name)}" is inactive'
+        nothing = f'ClusterQueue "{shortened(queue.name)}" admits nothing'
+        why = inactive_because(check, lookup)
+        if why:
+            yield fitted(
+                f"{nothing}: {inactive}: {why}", f"{inactive}: {why}", or_else=[f"{inactive}: {shortened(why)}"]
+            )
+            continue
+        until = f"until controller {shortened(check.controller_name)} runs"
+        yield fitted(f"{inactive}: {nothing} {until}", f"{inactive}: nothing is admitted {until}")
+
+
+def inactive_because(check: AdmissionCheck, lookup: Lookup) -> str:
+    """Why an AdmissionCheck is inactive, as its controller or that of a worker cluster says; '' if its controller has
+    said nothing and may not run.
+    """
+    cluster, message = lookup.cause(check.name)
+    message = " ".join(message.split())
+    if cluster:
+        return f'MultiKueueCluster "{shortened(cluster)}": {message}'
+    return message or ("not checked yet" if check.controller_name in BUILT_IN else "")
 
 
 def check_pending(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:

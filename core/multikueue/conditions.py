@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from api.names import MULTIKUEUE_CONTROLLER, Kind
+from api.names import MULTIKUEUE_CONTROLLER, Condition, Kind
 from core.model import Raw
-from core.wire.active import CHECK, Active, decided_by, is_active, not_found, parameters_name
+from core.wire.active import CHECK, Active, Cause, condition_of, decided_by, is_active, not_found, parameters_name
 
 CONNECTED = Active(True, "Active", "Connected")
 
@@ -39,6 +39,20 @@ def of_check(check: Raw, config: Raw | None, clusters: Mapping[str, Raw]) -> Act
     if len(missing) + len(inactive) < len(wanted):
         return Active(True, "SomeActiveClusters", ", ".join(parts))
     return Active(False, "NoUsableClusters", ", ".join(parts))
+
+
+def cause(check: Raw, config: Raw | None, clusters: Mapping[str, Raw]) -> Cause:
+    """Why an AdmissionCheck is inactive, as deep as it is known: the first of its clusters that cannot be used, else
+    the message of its own condition.
+    """
+    for name in clusters_of(config) if is_ours(check) else ():
+        if name not in clusters:
+            return Cause(name, "it does not exist")
+        if not is_active(clusters[name]):
+            condition = condition_of(clusters[name], Condition.ACTIVE)
+            return Cause(name, str((condition or {}).get("message") or "it is not connected yet"))
+    condition = condition_of(check, Condition.ACTIVE)
+    return Cause("", str((condition or {}).get("message") or ""))
 
 
 def _listed(missing: list[str], inactive: list[str]) -> tuple[tuple[str, list[str]], ...]:

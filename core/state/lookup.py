@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import CheckState, Condition
+from api.objects import Resource
 from core.model import (
     AdmissionCheck,
     ClusterNode,
@@ -35,6 +36,7 @@ from core.quota.node import Node, QueueNode
 from core.quota.tree import Tree, build_trees
 from core.state import what_if
 from core.state.state import State
+from core.wire.active import Cause
 from core.wire.pod_requests import RequestRules
 from core.wire.resource_quotas import ResourceQuota
 from core.workload.priority import PriorityClasses
@@ -52,7 +54,8 @@ class Lookup:
     request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``owner`` what is known of an owner in a
     namespace (None if it was not read), ``nodes`` all nodes (None if nodes are not watched), ``quotas``
     the ResourceQuotas of a namespace, ``workers`` the queues of the worker clusters of an AdmissionCheck by name, as
-    far as they are known; none for a check that is not of MultiKueue.
+    far as they are known; none for a check that is not of MultiKueue. ``cause`` returns why an AdmissionCheck is
+    inactive. ``exists`` is whether the stores have an object of a resource.
     """
 
     state: State
@@ -64,6 +67,8 @@ class Lookup:
     nodes: Callable[[], Iterable[ClusterNode] | None] = _nothing
     quotas: Callable[[str], Iterable[ResourceQuota]] = lambda namespace: ()
     workers: Callable[[str], Mapping[str, Lookup | None]] = lambda check: {}
+    cause: Callable[[str], Cause] = lambda check: Cause()
+    exists: Callable[[Resource, Key], bool] = lambda resource, key: False
     _started: dict[str, bool | None] | None = None
     """The answers of ``starts`` by ClusterQueue, for one job."""
 

@@ -24,6 +24,15 @@ class Active(NamedTuple):
     message: str
 
 
+class Cause(NamedTuple):
+    """Why an AdmissionCheck is inactive: the MultiKueueCluster that the message is about ('' for none), and the message
+    ('' if nobody has judged the check).
+    """
+
+    cluster: str = ""
+    message: str = ""
+
+
 CHECK = Active(True, "Active", "The admission check is active")
 
 

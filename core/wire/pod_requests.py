@@ -38,6 +38,8 @@ class Bounds:
     min: Quantities = field(default_factory=dict)
     default: Quantities = field(default_factory=dict)
     default_request: Quantities = field(default_factory=dict)
+    set_by: Mapping[tuple[str, str], str] = field(default_factory=dict, compare=False)
+    """The LimitRange by field (max, min, default) and resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +139,26 @@ def limits(limit_ranges: Iterable[Raw]) -> Limits:
     for limit_range in sorted(limit_ranges, key=lambda raw: str(raw["metadata"].get("name"))):
         for item in (limit_range.get("spec") or {}).get("limits") or []:
             bounds = found.get(item["type"], Bounds())
-            found[item["type"]] = Bounds(
+            made = Bounds(
                 max=_merged(bounds.max, _amounts(item.get("max"), "max"), min),
                 min=_merged(bounds.min, _amounts(item.get("min"), "min"), max),
                 default={**_amounts(item.get("default"), "default"), **bounds.default},
                 default_request={**_amounts(item.get("defaultRequest"), "defaultRequest"), **bounds.default_request},
             )
+            name = str(limit_range["metadata"].get("name") or "")
+            found[item["type"]] = replace(made, set_by={**bounds.set_by, **_changed(bounds, made, name)})
     return Limits(found.get("Container"), found.get("Pod"))
+
+
+def _changed(before: Bounds, after: Bounds, name: str) -> dict[tuple[str, str], str]:
+    """The fields and resources of which a LimitRange of this name sets the bound."""
+    found = {"max": (before.max, after.max), "min": (before.min, after.min), "default": (before.default, after.default)}
+    return {
+        (what, resource): name
+        for what, (old, new) in found.items()
+        for resource, amount in new.items()
+        if old.get(resource) != amount
+    }
 
 
 def overheads(runtime_classes: Iterable[Raw]) -> dict[str, Quantities]:

@@ -586,7 +586,7 @@ def test_seeds_1_and_2_other_kinds_they_name_are_let_alone_and_python_clients_qu
     desk.until("the queue is ready", lambda: holds(desk.get("localqueues", "main"), "Active"))
     pod = yaml.safe_load(job("pod", asks={"cpu": "1"}))
     plain = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"], "spec": pod["spec"]["template"]["spec"]}
-    only = "label kueue.x-k8s.io/queue-name has no effect on a Pod: only Jobs are queued, this pod starts immediately"
+    only = 'label kueue.x-k8s.io/queue-name queues no Pod: it starts now; enable "pod" in integrations.frameworks'
     assert told(kubectl(desk, "create", json.dumps(plain))) == [f"Warning: {only}"]
     found = desk.get("pods", "pod")
     assert "schedulingGates" not in found["spec"]

@@ -156,12 +156,12 @@ CASES = [
             (
                 "invalid-pods",
                 job(asks={"cpu": "3"}, namespace="team-b"),
-                "never admitted: containers[0] asks for 3 cpu, its limit is 2; ask for 2 or raise the limit",
+                'never admitted: container main asks for 3 cpu, LimitRange "small" allows 2 at most',
             ),
             (
                 "invalid-pods",
                 job(asks={"cpu": "3"}, limits={"cpu": "3"}, namespace="team-b"),
-                "never admitted: containers[0] asks for 3 cpu, a LimitRange allows 2 at most; ask for 2 or less",
+                'never admitted: container main asks for 3 cpu, LimitRange "small" allows 2 at most; ask for 2 or less',
             ),
             (
                 "resource-not-covered",
@@ -392,7 +392,8 @@ CASES = [
                     admissionChecksStrategy={"admissionChecks": [{"name": "far", "onFlavors": ["spot"]}]},
                 ),
                 "the ClusterQueue is inactive: Cannot specify MultiKueue AdmissionCheck per flavor, found: far\n"
-                'AdmissionCheck "far" is inactive: the ClusterQueue admits nothing; its condition Active says why',
+                'AdmissionCheck "far" is inactive: Cannot load the AdmissionChecks parameters: missing parameters'
+                " reference",
             ),
             (
                 "cohort-cycle",
@@ -688,11 +689,13 @@ def test_every_rule_is_shown_in_kubectl() -> None:
             ("jobs", rule)
             for rule in (
                 *("local-queue-not-found", "priority-class-not-found", "no-requests", "limits-as-requests"),
-                *("tiny-memory", "flavor-without-nodes", "resource-quota-too-small"),
+                *("tiny-memory", "flavor-without-nodes", "resource-quota-too-small", "devices-not-counted"),
+                *("other-controller", "node-labels-not-found", "resource-without-nodes", "pod-larger-than-nodes"),
             )
         ),
         *(("labels and annotations", rule) for rule in ("misplaced-key", "queue-by-annotation")),
-        *(("ClusterQueues", rule) for rule in ("flavor-not-found", "no-namespace-admitted")),
+        *(("ClusterQueues", rule) for rule in ("flavor-not-found", "no-namespace-admitted", "resource-without-nodes")),
+        *((subject, "topology-without-effect") for subject in ("ResourceFlavors", "Topologies")),
         ("pod templates of Jobs", "pods-immutable"),
         *(("what is not queued", rule.name) for rule in TABLES["what is not queued"]),
         ("Workloads of Jobs", "workload-of-job-deleted"),

@@ -109,7 +109,31 @@ def test_no_job_is_refused_before_the_caches_have_been_read() -> None:
 
 def test_a_queue_name_that_is_no_name_is_refused_with_the_one_that_was_meant() -> None:
     response = ask(VALIDATE, review(queued("Main")), knows=world())
-    assert response["status"]["message"].endswith('; did you mean "main"?')
+    assert response["status"]["message"].endswith(
+        ": Invalid value: \"Main\": did you mean \"main\"? A queue name has only lowercase letters, digits, '-' and '.'"
+    )
+
+
+@pytest.mark.parametrize(("name", "asked", "told"), [("", "9", True), ("train", "9", False), ("train", "20", True)])
+def test_a_job_whose_name_is_taken_is_not_told_that_it_waits(name: str, asked: str, told: bool) -> None:
+    """Kubernetes refuses it after admission. That it can never start is true whoever has the name."""
+    busy = world(running("one", "team-a", "team-a", "8"))
+    there = replace(busy, exists=lambda resource, key: (resource.plural, *key) == ("jobs", "team-a", "train"))
+    made = queued(cpu=asked)
+    made["metadata"]["uid"] = "u-9"
+    accepted = Accepted()
+    response = ask(VALIDATE, review(made, name=name), knows=there, accepted=accepted)
+    assert bool(response.get("warnings")) is told
+    assert len(accepted) == (name == "")
+
+
+def test_a_label_of_the_short_name_queue_is_warned_of_if_it_names_a_queue() -> None:
+    labels = {"queue": "main"}
+    (warning,) = ask("/mutate-batch-v1-job-default", review(job(labels=labels)), knows=world())["warnings"]
+    assert warning == "label queue is ignored and the job has no queue: did you mean kueue.x-k8s.io/queue-name?"
+    for other in ({"queue": "emails"}, {**labels, Label.QUEUE_NAME: "main"}):
+        response = ask("/mutate-batch-v1-job-default", review(job(labels=other)), knows=world())
+        assert "warnings" not in response
 
 
 def test_an_error_of_the_job_itself_comes_before_feedback() -> None:
@@ -508,9 +532,24 @@ def test_a_cron_job_gets_the_warnings_about_its_jobs(made: Raw, warnings: list[s
     assert "warnings" not in ask("/feedback-batch-v1-cronjob", again, knows=world()), "nothing has changed"
 
 
-def test_a_changed_image_gets_a_warning_with_the_fix_before_kubernetes_refuses_it() -> None:
+INSTEAD = "spec.template: field is immutable: delete the Job and create it again (kubectl replace --force -f FILE)"
+
+
+def test_another_image_is_refused_with_a_sentence_in_the_place_of_kubernetes_dump() -> None:
     old, new = queued(), queued(cpu="2")
+    new["spec"] |= {"suspend": False}
     new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    response = ask(MUTATE, review(new, old=old), knows=world())
+    assert (response["allowed"], response["status"]["code"], response["status"]["reason"]) == (False, 422, "Invalid")
+    assert response["status"]["message"] == INSTEAD
+    assert "warnings" not in response, "nothing of what would happen if it were accepted"
+    ignored = ask(MUTATE, review(new, old=old), knows=world(), settings=policy(Entry("pods-immutable", "Ignore")))
+    assert ignored["allowed"], "then Kubernetes says it"
+
+
+def test_changed_pods_get_a_warning_with_the_fix_before_kubernetes_refuses_them() -> None:
+    old, new = queued(), queued(cpu="2")
+    new["spec"]["template"]["spec"]["dnsPolicy"] = "None"
     response = ask(MUTATE, review(new, old=old), knows=world())
     assert response["warnings"] == [FIXED]
     assert "patch" not in response
@@ -521,7 +560,7 @@ def test_a_changed_image_gets_a_warning_with_the_fix_before_kubernetes_refuses_i
 def test_advice_about_a_change_is_added_to_what_the_hook_itself_does() -> None:
     old, new = queued(), queued()
     new["spec"] |= {"suspend": False, "template": queued(cpu="2")["spec"]["template"]}
-    new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+    new["spec"]["template"]["spec"]["dnsPolicy"] = "None"
     response = ask(MUTATE, review(new, old=old), knows=world())
     kept, fixed = response["warnings"]
     assert kept.startswith("spec.suspend stays true")
@@ -557,23 +596,6 @@ def test_a_warning_says_how_to_hold_the_job_whose_workload_is_deleted() -> None:
 
 def test_nothing_is_promised_about_jobs_of_another_api_group() -> None:
     assert deleted_workload("batch.volcano.sh/v1alpha1") == []
-
-
-@pytest.mark.parametrize(
-    ("frameworks", "only"),
-    [
-        ({"batch/job"}, "only Jobs are queued"),
-        ({"jobset.x-k8s.io/jobset"}, "only JobSets are queued"),
-        ({"batch/job", "jobset.x-k8s.io/jobset"}, "only Jobs and JobSets are queued"),
-    ],
-)
-def test_the_warning_about_another_kind_names_the_kinds_that_are_queued(frameworks: set[str], only: str) -> None:
-    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "team-a", "labels": JOB_LABEL}}
-    core = {"group": "", "version": "v1"}
-    body = review(made, kind={**core, "kind": "Pod"}, resource={**core, "resource": "pods"})
-    settings = Settings(frameworks=frozenset(frameworks))
-    response = ask("/feedback-core-v1-pod", body, knows=world(), settings=settings)
-    assert [only in warning for warning in response["warnings"]] == [True]
 
 
 @pytest.mark.parametrize(("external", "warned"), [("Deployment.v1.apps", False), ("Deployment.v1.example.com", True)])

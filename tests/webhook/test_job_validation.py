@@ -68,7 +68,9 @@ CREATED = [
         job(labels={Label.QUEUE_NAME: "Main_Q"}), f'{AT_QUEUE}: Invalid value: "Main_Q": {SUBDOMAIN}', id="queue syntax"
     ),
     pytest.param(
-        job(labels={Label.QUEUE_NAME: ""}), f'{AT_QUEUE}: Invalid value: "": {SUBDOMAIN}', id="an empty queue"
+        job(labels={Label.QUEUE_NAME: ""}),
+        f'{AT_QUEUE}: Invalid value: "": name a queue or remove the label',
+        id="an empty queue",
     ),
     pytest.param(
         job(annotations={Label.QUEUE_NAME: "A"}),

@@ -70,8 +70,14 @@ def _queue_name(job: Raw, meant: Meant) -> list[FieldError]:
     if name is None:
         name, path = meta.annotations(job).get(Annotation.QUEUE_NAME), QUEUE_ANNOTATION
     errors = [] if name is None else _subdomain(path, name)
+    if name == "":
+        what = "label" if path == QUEUE_NAME else "annotation"
+        return [replace(each, detail=f"name a queue or remove the {what}") for each in errors]
     queue = meant(name) if name and errors else None
-    return [replace(each, detail=f'{each.detail}; did you mean "{queue}"?') if queue else each for each in errors]
+    return [replace(each, detail=f'did you mean "{queue}"? {_LETTERS}') if queue else each for each in errors]
+
+
+_LETTERS: Final = "A queue name has only lowercase letters, digits, '-' and '.'"
 
 
 def _subdomain(path: str, value: str) -> list[FieldError]:

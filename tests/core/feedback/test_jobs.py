@@ -16,6 +16,7 @@ from core.model import Plan, Raw
 from core.scheduling.cycle import schedule
 from core.scheduling.snapshot import Snapshot
 from core.state import what_if
+from core.wire.active import Cause
 from core.wire.pod_requests import RequestRules, limits
 from core.workload.priority import PriorityClasses
 from tests.core.feedback.test_resource_quotas import RESOURCE_QUOTAS
@@ -326,14 +327,14 @@ CASES = [
         job(requests={"memory": "1Gi"}, limits={"cpu": "4", "memory": "2Gi"}),
         "",
         "limits-as-requests",
-        "container main limits cpu to 4 but requests none: the limit counts as request; request less if it needs less",
+        "container main: limits without requests (4 cpu) count as requests; set lower requests if it needs less",
         id="a limit stands in",
     ),
     pytest.param(
         job(requests={"cpu": "4"}, limits={"cpu": "2"}),
         "",
         "invalid-pods",
-        "never admitted: containers[0] asks for 4 cpu, its limit is 2; ask for 2 or raise the limit",
+        "never admitted: container main asks for 4 cpu, its limit is 2; ask for 2 or raise the limit",
         id="requests above limits",
     ),
     pytest.param(
@@ -759,6 +760,94 @@ STUCK = 'LocalQueue "main" is stopped (stopPolicy Hold): the job waits until an 
 )
 def test_only_a_queue_on_which_the_job_can_run_is_recommended(asked: Submission, more: str, message: str) -> None:
     assert message in [each.message for each in of_job(asked, world(more))]
+
+
+GPU_NODES = """
+- kind: ClusterQueue
+  metadata: {name: gpu}
+  spec:
+    namespaceSelector: {}
+    resourceGroups: [{coveredResources: [cpu, memory, nvidia.com/gpu], flavors: [{name: standard, resources: [
+      {name: cpu, nominalQuota: 8}, {name: memory, nominalQuota: 32Gi}, {name: nvidia.com/gpu, nominalQuota: %s}]}]}]
+- kind: LocalQueue
+  metadata: {name: a-gpu, namespace: team-a}
+  spec: {clusterQueue: gpu}
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "asked", "instead"),
+    [(4, {"cpu": "6"}, "spare"), (0, {"cpu": "6"}, "a-gpu"), (4, {"cpu": "6", "nvidia.com/gpu": "1"}, "a-gpu")],
+    ids=["nobody is sent to the nodes with devices", "quota of 0 is none", "who asks for the device is"],
+)
+def test_only_jobs_that_ask_for_a_device_are_sent_to_quota_that_has_it(
+    gpus: int, asked: dict[str, str], instead: str
+) -> None:
+    lookup = world(STOPPED + SPARE + GPU_NODES % gpus)
+    messages = [each.message for each in of_job(job(requests=asked), lookup)]
+    assert [f'LocalQueue "{instead}" ' in each for each in messages if "is stopped" in each] == [True]
+
+
+def test_where_more_is_used_than_there_is_it_is_told_how_much_must_be_released() -> None:
+    lowered = world(ALONE % "" + running("one", "team-a", "team-a", "6") + running("two", "team-a", "team-a", "4"))
+    assert [each.message for each in of_job(job(requests={"cpu": "1"}), lowered)] == [
+        'will wait: asks for 1 cpu, 0 free in ClusterQueue "team-a", 3 must be released; queue position 1; starts'
+        " automatically"
+    ]
+
+
+def test_a_complaint_names_the_container_and_the_limit_range() -> None:
+    ranges = [
+        {"metadata": {"name": name}, "spec": {"limits": [{"type": "Container", **bounds}]}}
+        for name, bounds in (
+            ("a", {"max": {"cpu": "9"}}),
+            ("b", {"max": {"cpu": "8"}, "default": {"cpu": "1"}}),
+            ("c", {"max": {"cpu": "10"}, "min": {"memory": "1Gi"}}),
+        )
+    ]
+
+    def told(requests: dict[str, str], limits_of: dict[str, str], kind: str = "containers") -> str:
+        other = {"name": "other", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}
+        wrong = {"name": "wrong", "resources": {"requests": requests, "limits": limits_of}}
+        spec = {"containers": [other], kind: [other, wrong]}
+        found = submission("team-a", "main", "", [PodSpec("main", 1, spec)], RequestRules(limits=limits(ranges)))
+        return next(iter(found.complaints), "")
+
+    assert [
+        told({"cpu": "4"}, {}),
+        told({"cpu": "4"}, {"cpu": "2"}, "initContainers"),
+        told({"cpu": "9"}, {"cpu": "9"}),
+        told({"memory": "1Mi"}, {}),
+    ] == [
+        f'container {shortened("wrong")} asks for 4 {shortened("cpu")}, LimitRange "{shortened("b")}" limits it to 1'
+        " by default; set a limit of 4 or more",
+        f"init container {shortened('wrong')} asks for 4 {shortened('cpu')}, its limit is 2; ask for 2 or raise the"
+        " limit",
+        f'container {shortened("wrong")} asks for 9 {shortened("cpu")}, LimitRange "{shortened("b")}" allows 8 at'
+        " most; ask for 8 or less",
+        f'container {shortened("wrong")} asks for 1Mi {shortened("memory")}, LimitRange "{shortened("c")}" wants 1Gi'
+        " at least; ask for 1Gi or more",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cause", "message"),
+    [
+        (
+            Cause("west", 'Secret "west-secret" not found'),
+            'AdmissionCheck "budget" is inactive: MultiKueueCluster "west": Secret "west-secret" not found',
+        ),
+        (
+            Cause("", "the budget service does not answer"),
+            'ClusterQueue "team-a" admits nothing: AdmissionCheck "budget" is inactive: the budget service does not'
+            " answer",
+        ),
+    ],
+    ids=["a worker cluster of MultiKueue", "another controller"],
+)
+def test_an_inactive_check_is_told_with_its_cause(cause: Cause, message: str) -> None:
+    lookup = replace(world(CHECKED + IDLE_CHECK), cause=lambda check: cause)
+    assert [each.message for each in of_job(job(), lookup)] == [message]
 
 
 def test_a_flavor_that_is_too_small_is_not_recommended() -> None:

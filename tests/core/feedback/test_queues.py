@@ -125,7 +125,7 @@ CASES = [
         "flavor-not-found",
         [
             'ResourceFlavor "spt" does not exist, the ClusterQueue is inactive: did you mean "spot"?',
-            "ResourceFlavors x-1, x-2, x-3 do not exist, the ClusterQueue is inactive",
+            "ResourceFlavors x-1, x-2, x-3 do not exist yet: the ClusterQueue is inactive until they are created",
         ],
         id="several flavors that are not there",
     ),
@@ -160,7 +160,7 @@ CASES = [
         None,
         "",
         "admission-check-not-found",
-        'AdmissionCheck "budget" does not exist, the ClusterQueue is inactive: there are no AdmissionChecks yet',
+        'AdmissionCheck "budget" does not exist yet: the ClusterQueue is inactive until it is created',
         id="a check that is not there",
     ),
     pytest.param(
@@ -184,7 +184,7 @@ CASES = [
         None,
         IDLE_CHECK.replace("example.com/budget", "kueue.x-k8s.io/provisioning-request"),
         "admission-check-inactive",
-        'AdmissionCheck "budget" is inactive: the ClusterQueue admits nothing; its condition Active says why',
+        'the ClusterQueue admits nothing: AdmissionCheck "budget" is inactive: not checked yet',
         id="a check whose controller is built in",
     ),
     pytest.param(
@@ -493,7 +493,7 @@ CASES = [
         None,
         "",
         "flavor-not-found",
-        "9 ResourceFlavors do not exist (nothing-l..-it-it-0, nothing-l..-it-it-1, ...):"
+        "9 ResourceFlavors do not exist yet (nothing-..it-it-0, nothing-..it-it-1, ...):"
         " their quota in the cohort cannot be used",
         id="quota of a cohort in many flavors that are not there",
     ),

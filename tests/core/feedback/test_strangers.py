@@ -42,51 +42,26 @@ def relabelled(labels: Raw, *, waits: bool = False) -> Change[FixedParts]:
 
 
 TEMPLATE = "this Job's pod template cannot change: delete the Job and create it again (kubectl replace --force -f FILE)"
-NOTHING = "has no effect on a {}: only Jobs are queued,"
 MISSPELT = {"kueue.x-k8s.io/queue-nmae": "main"}
 CASES = [
     pytest.param(
         made("Deployment"),
         "kind-not-queued",
-        f"label kueue.x-k8s.io/queue-name {NOTHING.format('Deployment')} its pods start immediately",
+        'label kueue.x-k8s.io/queue-name queues no Deployment: its pods start now; enable "deployment" in'
+        " integrations.frameworks",
         id="a Deployment",
     ),
     pytest.param(
         made("Pod", labels=MISSPELT),
         "kind-not-queued",
-        f"label kueue.x-k8s.io/queue-nmae {NOTHING.format('Pod')} this pod starts immediately",
+        'label kueue.x-k8s.io/queue-nmae queues no Pod: it starts now; enable "pod" in integrations.frameworks',
         id="a Pod, misspelt",
-    ),
-    pytest.param(
-        made("Pod", queued=("Job", "JobSet")),
-        "kind-not-queued",
-        "label kueue.x-k8s.io/queue-name has no effect on a Pod: only Jobs and JobSets are queued, this pod starts"
-        " immediately",
-        id="a Pod, where JobSets are queued",
-    ),
-    pytest.param(
-        made("Deployment", queued=("Job", "JobSet")),
-        "kind-not-queued",
-        "label kueue.x-k8s.io/queue-name has no effect on a Deployment: only Jobs and JobSets are queued, its pods"
-        " start now",
-        id="a Deployment, where JobSets are queued",
-    ),
-    pytest.param(
-        made("Deployment", queued=("Job", "JobSet", "RayCluster")),
-        "kind-not-queued",
-        "label kueue.x-k8s.io/queue-name has no effect on a Deployment: it is not queued, its pods start immediately",
-        id="a Deployment, where many kinds are queued",
-    ),
-    pytest.param(
-        made("Deployment", queued=()),
-        "kind-not-queued",
-        "label kueue.x-k8s.io/queue-name has no effect on a Deployment: it is not queued, its pods start immediately",
-        id="a Deployment, where no kind is queued",
     ),
     pytest.param(
         made("StatefulSet", labels={"kueue.x-k8s.io/queue_name": "main", "queue-name": "emails"}),
         "kind-not-queued",
-        f"label kueue.x-k8s.io/queue_name {NOTHING.format('StatefulSet')} its pods start immediately",
+        'label kueue.x-k8s..queue_name queues no StatefulSet: its pods start now; enable "statefulset" in'
+        " integrations.frameworks",
         id="a StatefulSet",
     ),
     *(

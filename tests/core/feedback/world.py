@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import yaml
@@ -74,18 +74,19 @@ def world(
     undeclared: bool = False,
     quotas: Iterable[Raw] = (),
     concurrent: bool = False,
+    named: Callable[[Any], Any] = lambda value: value,
 ) -> Lookup:
     """The two teams, with ``more`` manifests on top (a later one of a name takes the place of an earlier one).
 
     ``quotas`` are specs of ResourceQuotas that every namespace has, the first named q0, the next q1.
     ``one_by_one`` is `waitForPodsReady.blockAdmission`, ``undeclared`` is `quotaCheckStrategy: IgnoreUndeclared`,
-    ``concurrent`` is the feature gate ConcurrentAdmission.
+    ``concurrent`` is the feature gate ConcurrentAdmission. ``named`` returns a manifest with other names.
     """
     policy = SchedulingPolicy(block_admission=one_by_one, ignore_undeclared=undeclared, concurrent_admission=concurrent)
     state = State(policy)
-    state.set_namespace("team-a", {"team": "a"})
-    state.set_namespace("team-b", {"team": "b"})
-    for raw in (*yaml.safe_load(TEAMS), *(yaml.safe_load(more) or ())):
+    state.set_namespace(named("team-a"), named({"team": "a"}))
+    state.set_namespace(named("team-b"), named({"team": "b"}))
+    for raw in (*named(yaml.safe_load(TEAMS)), *(yaml.safe_load(more) or ())):
         enter(state, raw)
     classes = PriorityClasses({"urgent": 1000, "batch": 1}, {"high-priority": 1000000})
     there = None if nodes is None else [each if isinstance(each, ClusterNode) else ClusterNode(each) for each in nodes]
