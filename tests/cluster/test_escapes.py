@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+from base64 import b64decode
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.install import AS_CONTROLLER
 from core.model import Raw
 from devcluster.components import CONTROLLER_MANAGER
 from devcluster.controlplane import ControlPlane
@@ -20,6 +23,8 @@ from tests.cluster.accounts import tenant
 from tests.cluster.world import World, condition, job
 from tests.observing import observing
 from tests.serving import Served
+from webhook.configurations import Endpoint, Options, validating
+from webhook.settings import Account
 
 pytestmark = [pytest.mark.cluster, pytest.mark.exceeds]
 
@@ -295,3 +300,57 @@ def test_a_job_does_not_follow_an_owner_that_did_not_create_it(world: World, by_
         metadata = {"name": "between", "ownerReferences": [below(world, "admitted")]}
         made = json.dumps({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
         assert "only the controller of an owner" in by_tenant("create", "-f", "-", stdin=made).stderr
+
+
+POLICIES = "validatingadmissionpolicybindings"
+WEBHOOKS = "validatingwebhookconfigurations"
+
+
+@pytest.fixture
+def without_policies(world: World, served: Served) -> Iterator[None]:
+    """The webhooks hold what the policies do, as on an API server that serves none."""
+    kubectl = partial(world.plane.kubectl, check=True)
+    (name,) = (each for each in kubectl("get", WEBHOOKS, "-o", "name").stdout.split() if "/seiretsu" in each)
+    live = json.loads(kubectl("get", name, "-o", "json").stdout)
+    bundle = b64decode(live["webhooks"][0]["clientConfig"]["caBundle"])
+    account = Account(AS_CONTROLLER["Impersonate-User"])
+    options = Options(endpoint=Endpoint(url=f"https://{served.address}"), ca_bundle=bundle, account=account)
+    wanted = validating(options)
+    there = {each["name"] for each in live["webhooks"]}
+    wanted["metadata"]["name"] = "second-line"
+    wanted["webhooks"] = [each for each in wanted["webhooks"] if each["name"] not in there]
+    assert [each["name"] for each in wanted["webhooks"]] == ["vjob-owner.kb.io", "vpod-counted.kb.io"]
+    bindings = json.loads(kubectl("get", POLICIES, "-o", "json").stdout)
+    for each in bindings["items"]:
+        del each["metadata"]["resourceVersion"], each["metadata"]["uid"]
+    kubectl("apply", "-f", "-", stdin=json.dumps(wanted))
+    kubectl("delete", POLICIES, "--all")
+    try:
+        yield
+    finally:
+        kubectl("create", "-f", "-", stdin=json.dumps(bindings))
+        kubectl("delete", WEBHOOKS, "second-line")
+
+
+@pytest.mark.usefixtures("without_policies")
+def test_webhooks_hold_what_policies_would(world: World, by_tenant: Tenant) -> None:
+    world.queue("team", 1)
+    grows = job("grows", "team", cpu=1, pods=2, seconds=600)
+    grows["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    grows["spec"]["parallelism"] = 1
+    world.create(grows)
+    world.until("it runs", lambda: len(ungated(world)) == 1)
+    by_tenant(*patch("grows", {"spec": {"parallelism": 2}}), check=True)
+    world.until("another pod waits", lambda: len(pods(world)) == 2)
+    (waits,) = {*pods(world)} - {*ungated(world)}
+    told = world.until("no policy answers", lambda: refused_by_webhook(by_tenant(*ungate(waits), "--dry-run=server")))
+    assert "spec.schedulingGates: Forbidden: the pod waits for quota" in told
+    owner = {"metadata": {"ownerReferences": [below(world, "grows")]}}
+    assert "only the controller of an owner" in by_tenant(*patch("grows", owner)).stderr
+    told = by_tenant("label", "pod", waits, "kueue.x-k8s.io/podset-").stderr
+    assert "metadata.labels[kueue.x-k8s.io/podset]: Forbidden: quota is counted by it" in told
+    assert by_tenant("label", "pod", waits, "mine=yes").returncode == 0
+
+
+def refused_by_webhook(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stderr if "vpod-counted.kb.io" in done.stderr else ""

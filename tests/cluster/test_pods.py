@@ -14,6 +14,7 @@ import yaml
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
+from tests.cluster.accounts import tenant
 from tests.cluster.operators import OF_LWS, Operators
 from tests.cluster.world import World, condition, job, local_queue, ours
 from tests.eventually import WAIT
@@ -763,3 +764,36 @@ def test_the_manifest_of_a_page_works_as_written(sets: World, page: str) -> None
     world.plane.kubectl("delete", "-n", SPACE, "-f", "-", stdin=shown, check=True)
     world.until("its pods are gone", lambda: not mine())
     world.until("the quota is free", lambda: reserving(world, "main") == 0)
+
+
+def test_a_tenants_pod_below_an_admitted_job_needs_its_own_quota(world: World, tmp_path: Path) -> None:
+    kubeconfig = str(tenant(world.plane, SPACE, tmp_path))
+
+    def by_tenant(*arguments: str, made: Raw | None = None) -> str:
+        """What kubectl prints besides the result."""
+        stdin = json.dumps(made) if made else None
+        return world.plane.kubectl(*arguments, "-n", SPACE, "--kubeconfig", kubeconfig, stdin=stdin).stderr
+
+    queue(world, "believed", one=1)
+    world.create(job("above", "believed", cpu=1, pods=1, seconds=600))
+    world.until("it runs", lambda: "above" in world.running())
+    uid = world.jobs()["above"]["metadata"]["uid"]
+    below = pod("below", "believed")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": uid, "controller": True}
+    below["metadata"]["ownerReferences"] = [owner]
+    world.until("the role is in force", lambda: "controller of Job above" in by_tenant("create", "-f", "-", made=below))
+    made = world.get("pods", "below")
+    assert GATE in gates(made)
+    world.until("it waits for quota", lambda: world.condition("below", "QuotaReserved")[0] == "False")
+    ungate = '[{"op":"remove","path":"/spec/schedulingGates"}]'
+    assert "the pod waits for quota" in by_tenant("patch", "pod", "below", "--type=json", "-p", ungate)
+    owned = json.dumps({"metadata": {"ownerReferences": [owner]}})
+    assert "only the controller of an owner" in by_tenant("patch", "pod", "below", "--type=merge", "-p", owned)
+    for change in ("role-hash=zzz", "pod-group-total-count=9", "pod-group-fast-admission=true"):
+        told = by_tenant("annotate", "pod", "below", "--overwrite", f"kueue.x-k8s.io/{change}")
+        assert "quota is counted by it" in told
+    unheld = '{"metadata":{"finalizers":null}}'
+    assert by_tenant("label", "pod", "below", "mine=yes") == ""
+    assert "finalizer is removed" in by_tenant("patch", "pod", "below", "--type=merge", "-p", unheld)
+    world.delete("jobs", "above")
+    world.until("it goes with the Job", lambda: not world.get("pods", "below"))
