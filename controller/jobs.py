@@ -183,6 +183,7 @@ class JobReconciler:
             self.caches.workloads.get(of_group),
             self.caches.get(of_group),
             self.caches.context(key.namespace).rules,
+            self.settings.terminating_pods_timeout,
         )
         if len(found) <= LARGE:
             return _decided(self._situation(key, kind.beside(kind.whole(found, self.clock()), *beside)))

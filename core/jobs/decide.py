@@ -87,13 +87,17 @@ def unmanaged(s: Situation) -> Action | None:
     if meta.deleting(s.job):
         if go := _let_go(s):
             return go
-        if not s.kind.nested and not any(map(uses_node, s.kind.parts(s.job))):
+        left = 0.0
+        if not s.kind.nested:
+            pods = [pod for pod in s.kind.parts(s.job) if uses_node(pod)]
+            left = max((s.terminates_for(pod) for pod in pods), default=0.0)
+        if not s.kind.nested and not left:
             using = (raw for raw in s.workloads if s.owns(raw) and holds_quota(s.value(raw)))
             if (raw := next(using, None)) is not None:
                 return orphan(raw, s.value(raw), s.now, s.pods_gone)
         held = (raw for raw in s.workloads if without_finalizer(raw) is not None)
         given_up = (s.awaits_pods(raw) or without_finalizer(raw) for raw in held)
-        return next((action for action in given_up if action is not None), Nothing())
+        return next((action for action in given_up if action is not None), Nothing(left or None))
     if s.managed or s.ancestor_admitted is not None:
         return None
     withdrawn = None if s.owner_unread else _withdrawn(s)

@@ -15,6 +15,7 @@ from api import names
 from core.jobs import meta, template, workload
 from core.jobs.actions import AwaitPods
 from core.jobs.kind import Cause, JobKind, Outcome, Write
+from core.jobs.kinds.pod import terminates_for
 from core.jobs.release import awaits_pods, holds_quota
 from core.jobs.stopping import TERMINATING_SECONDS, LastStart, Stopping, stopping
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
@@ -110,6 +111,12 @@ class Situation:
             timeout=timeout,
             gone=self.stopped_pods_gone,
         )
+
+    def terminates_for(self, pod: Raw) -> float:
+        """For how many seconds a pod counts for its quota that is on a node: infinitely, if it is not being deleted."""
+        if not meta.deleting(pod):
+            return float("inf")
+        return terminates_for(pod, self.now, self.terminating_timeout)
 
     @property
     def ends_elsewhere(self) -> bool:

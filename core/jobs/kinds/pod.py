@@ -29,7 +29,7 @@ from core.jobs.topology_request import PodIndex
 from core.model import Key, Raw
 from core.model.owner import GROUP
 from core.wire.guard import guarded
-from core.wire.timestamps import stamp
+from core.wire.timestamps import epoch, stamp
 
 TERMINATION_TARGET: Final = "TerminationTarget"
 WORKLOAD_DELETED: Final = "WorkloadDeleted"
@@ -318,6 +318,17 @@ def runs_elsewhere(pod: Raw) -> bool:
 def uses_node(pod: Raw) -> bool:
     """Whether the pod is on a node and has not ended."""
     return bool(at(pod, ("spec", "nodeName"))) and not ended(pod)
+
+
+def terminates_for(pod: Raw, now: float, longest: float) -> float:
+    """For how many seconds a pod that is being deleted counts as one that uses its node, 0 if it does not: at most
+    ``longest`` after its deletion, because its owner chooses its grace period.
+    """
+    if not uses_node(pod):
+        return 0.0
+    metadata = pod["metadata"]
+    asked = epoch(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
+    return max(0.0, asked + longest - now)
 
 
 def ready(pod: Raw) -> bool:

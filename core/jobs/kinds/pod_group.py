@@ -35,6 +35,7 @@ from core.jobs.kinds.pod import (
     runs_elsewhere,
     stopped,
     target,
+    terminates_for,
     unretriable,
     uses_node,
     without_finalizer,
@@ -94,21 +95,33 @@ class PodGroup(Pod):
         """Returns the pods."""
         return [*job["members"], *job.get("strangers", ())]
 
-    def beside(self, job: Raw, workload: Raw | None, value: Workload | None, rules: RequestRules) -> Raw:
+    def beside(
+        self,
+        job: Raw,
+        workload: Raw | None,
+        value: Workload | None,
+        rules: RequestRules,
+        longest: float = float("inf"),
+    ) -> Raw:
         """Returns the group as it is beside the Workload of its name: what that has counted, by pod set, and without
-        pods that name a group whose Workload belongs to the owner of others (``strangers``).
+        pods that name a group whose Workload belongs to the owner of others (``strangers``). Pods that terminate count
+        for at most ``longest`` seconds.
         """
-        found = {**job, "rules": rules, "sorted": {}}
+        found = {**job, "rules": rules, "longest": longest, "sorted": {}}
         if workload is None or value is None:
             return found
         if (by := serving_owners(workload)) and (mine := [pod for pod in job["members"] if _is_of(pod, by)]):
             others = [pod for pod in job["members"] if not _is_of(pod, by)]
-            found = {**self.whole(mine, job["now"]), "rules": rules, "strangers": others} if others else found
+            own = {"rules": rules, "longest": longest, "strangers": others}
+            found = {**self.whole(mine, job["now"]), **own} if others else found
         return {**found, "counted": counted(value)}
 
     def settles_in(self, job: Raw) -> float | None:
         """After how many seconds a pod that is being deleted counts as gone although it is still there."""
-        left = [grace_left(pod, job["now"]) for pod in job["members"] if meta.deleting(pod) and alive(pod, job["now"])]
+        now, longest = job["now"], job.get("longest", float("inf"))
+        ending = [pod for pod in job["members"] if meta.deleting(pod) and alive(pod, now)]
+        limits = [terminates_for(pod, now, longest) if uses_node(pod) else longest for pod in ending]
+        left = [min(grace_left(pod, now), limit) for pod, limit in zip(ending, limits, strict=True)]
         return min((each for each in left if each > 0), default=None)
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
@@ -126,7 +139,14 @@ class PodGroup(Pod):
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether a pod runs, here or in another cluster, except for pods that should have ended."""
-        return any(alive(pod, job["now"]) or runs_elsewhere(pod) for pod in job["members"])
+        now, longest = job["now"], job.get("longest", float("inf"))
+
+        def uses_quota(pod: Raw) -> bool:
+            return alive(pod, now) and not (
+                meta.deleting(pod) and uses_node(pod) and not terminates_for(pod, now, longest)
+            )
+
+        return any(uses_quota(pod) or runs_elsewhere(pod) for pod in job["members"])
 
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """Finished when all pods have succeeded, or none is left of a group whose pods may not be replaced."""

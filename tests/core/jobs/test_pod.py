@@ -395,6 +395,15 @@ def test_a_deleted_pod_that_others_keep_gives_its_quota_back_when_it_has_ended(
         assert facts(action.after)["Finished"] == "True/OwnerNotFound"
 
 
+@pytest.mark.parametrize(("timeout", "released"), [(30.0, False), (10.0, True)], ids=["within the limit", "beyond it"])
+def test_a_pod_that_terminates_counts_no_longer_than_the_operator_allows(timeout: float, released: bool) -> None:
+    """Its owner chooses its grace period: here a day, since 20 seconds."""
+    metadata = {"deletionTimestamp": "1970-01-02T00:16:20Z", "deletionGracePeriodSeconds": 86400, "finalizers": []}
+    ending = pod(gated=False, status={"phase": "Running"}, spec={"nodeName": "n"}, **metadata)
+    action = decided(ending, admitted(workload_of(pod())), terminating_timeout=timeout)
+    assert isinstance(action, WorkloadStatus) == released
+
+
 def test_an_evicted_pod_keeps_its_quota_in_its_grace_period() -> None:
     raw = evicted(admitted(workload_of(pod())), "Preempted", "Preempted to accommodate a workload")
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": []}

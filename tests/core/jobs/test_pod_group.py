@@ -313,6 +313,16 @@ def test_an_evicted_group_is_deleted_and_waits_for_replacements_with_its_workloa
     assert decided(over, after(raw, lambda value: freed.after)) == Nothing()
 
 
+@pytest.mark.parametrize(("longest", "active"), [(30.0, True), (10.0, False)], ids=["within the limit", "beyond it"])
+def test_pods_that_terminate_count_no_longer_than_the_operator_allows(longest: float, active: bool) -> None:
+    grace = {"deletionTimestamp": "1970-01-02T00:16:20Z", "deletionGracePeriodSeconds": 86400}
+    pods = [merged(each, {"metadata": grace}) for each in three(gated=False)]
+    raw = workload_of(*three())
+    job = POD_GROUP.beside(group(*pods), raw, read(raw), RequestRules(), longest)
+    assert POD_GROUP.active(job) == active
+    assert POD_GROUP.settles_in(job) == (10.0 if active else None)
+
+
 @pytest.mark.parametrize("gated", [True, False], ids=["that waits", "whose pods have ended"])
 def test_a_group_that_a_user_deletes_is_let_go_with_its_workload(gated: bool) -> None:
     pods = [merged(each, {"metadata": {"deletionTimestamp": GONE}}) for each in three(gated=gated)]
