@@ -7,7 +7,7 @@ calls ``refreshed``, which reads the object again (a quorum read) before anythin
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from api.objects import Key, Raw, Resource
@@ -35,8 +35,20 @@ class Writer:
     it. Missing rights would otherwise be visible only in jobs that wait.
     """
 
-    def __init__(self, client: Client, stores: Mapping[Resource, Store[Any]]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        stores: Mapping[Resource, Store[Any]],
+        *,
+        replaced: frozenset[Resource] = REPLACED,
+        counted: Callable[[Resource, Raw], None] = lambda resource, raw: None,
+    ) -> None:
+        """``counted`` is called with each answer before it is entered, and raises if it may not be. Of resources in
+        ``replaced`` the stores have whole statuses.
+        """
         self.client = client
+        self._replaced = replaced
+        self._counted = counted
         self.refused: dict[str, str] = {}
         self._stores = stores
 
@@ -138,13 +150,14 @@ class Writer:
 
     def _whole(self, resource: Resource, key: Key, body: Raw | list[Raw]) -> Raw | None:
         """The object with the whole status to send instead of a merge patch; None where it must be the patch."""
-        stored = self._stores[resource].get(key) if resource in REPLACED and resource in self._stores else None
+        stored = self._stores[resource].get(key) if resource in self._replaced and resource in self._stores else None
         whole = replacement(stored, body) if stored is not None and isinstance(body, dict) else None
         return whole and {"apiVersion": resource.api_version, "kind": resource.kind, **whole}
 
     def _entered(self, resource: Resource, answer: Raw) -> Raw:
         store = self._stores.get(resource)
         if store is not None:
+            self._counted(resource, answer)
             store.put_from_write(answer)
         return answer
 

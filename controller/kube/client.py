@@ -26,11 +26,12 @@ from api import names
 from api.objects import Raw, Resource
 from controller.kube.clock import ServerClock
 from controller.kube.config import Connection
-from controller.kube.errors import Fenced, Unintelligible, Unreachable, is_json
+from controller.kube.errors import Fenced, TooLarge, Unintelligible, Unreachable, is_json
 from controller.kube.precedence import Precedence
 from controller.kube.pressure import Pressure
+from controller.kube.size_limit import weight
 from controller.kube.throttle import Throttle
-from controller.kube.wire import body_of, document_of, lines_of, refusal_of
+from controller.kube.wire import LINE_CAP_BYTES, body_of, document_of, lines_of, refusal_of
 
 Body = Raw | list[Raw]
 PatchType = Literal["merge", "json", "apply", "strategic"]
@@ -75,7 +76,8 @@ class Client:
     counts calls by ``(verb, resource)``, e.g. ``("patch", "workloads/status")``; ``answers`` by verb, resource and HTTP
     status (0: none). ``impersonate`` are the headers with the impersonated account. ``clock`` is set from the API
     server's answers, ``pressure`` from their latency. An answer of more than ``largest_answer`` bytes raises
-    ``TooLarge``.
+    ``TooLarge``. Of a server that is not trusted so does one, or an event of a watch, that could take more than
+    ``heaviest`` bytes of memory when it is decoded, and an event of more than ``largest_line`` bytes.
     """
 
     def __init__(
@@ -88,6 +90,8 @@ class Client:
         field_manager: str = names.FIELD_MANAGER,
         throttle_retries: int = 4,
         largest_answer: int = LARGEST_ANSWER,
+        largest_line: int = LINE_CAP_BYTES,
+        heaviest: int | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.connection = connection
@@ -95,6 +99,8 @@ class Client:
         self.may_write = may_write
         self.deadline_seconds = deadline_seconds
         self.largest_answer = largest_answer
+        self._largest_line = largest_line
+        self._heaviest = heaviest
         self.field_manager = field_manager
         self.impersonate: Mapping[str, str] = {}
         self.precedence = Precedence()
@@ -245,7 +251,7 @@ class Client:
         """Reads a path whose answer is text, e.g. the log of a pod."""
         limits = aiohttp.ClientTimeout(total=self.deadline_seconds, sock_connect=CONNECT_SECONDS)
         async with self._sent("get", path.rpartition("/")[2], path, params, limits, fresh=False) as response:
-            answer = await body_of(response, self.largest_answer)
+            answer = await self._body_of(response)
             if response.status != 200:
                 raise refusal_of(response, answer)
             return answer.decode(errors="replace")
@@ -273,9 +279,14 @@ class Client:
                 if response.status == 401 and not fresh:
                     continue
                 if response.status != 200 or not is_json(response.headers.get("Content-Type", "")):
-                    raise refusal_of(response, await body_of(response, self.largest_answer))
+                    raise refusal_of(response, await self._body_of(response))
                 opened()
-                async for line in lines_of(response):
+                async for line in lines_of(response, self._largest_line):
+                    if self._heaviest is not None and not line:
+                        raise TooLarge(
+                            200, "TooLarge", f"an event of more than {self._largest_line:,} bytes is not read"
+                        )
+                    self._weigh(line)
                     yield line
                 return
 
@@ -299,7 +310,7 @@ class Client:
                 self._turn(verb, path),
                 self._sent(verb, counted, path, params, limits, fresh, data, content_type) as response,
             ):
-                answer = await body_of(response, self.largest_answer)
+                answer = await self._body_of(response)
             if response.status == 401 and not fresh:
                 fresh = True
                 continue
@@ -318,6 +329,16 @@ class Client:
             self.throttle.throttled()
             async with self.precedence.paused():
                 await self._sleep(min(refusal.retry_after or 1.0, LONGEST_RETRY_AFTER_SECONDS))
+
+    async def _body_of(self, response: aiohttp.ClientResponse) -> bytes:
+        body = await body_of(response, self.largest_answer)
+        self._weigh(body)
+        return body
+
+    def _weigh(self, data: bytes) -> None:
+        """Raises ``TooLarge`` for JSON that could take too much memory when it is decoded."""
+        if self._heaviest is not None and weight(data) > self._heaviest:
+            raise TooLarge(200, "TooLarge", f"an answer that could take more than {self._heaviest:,} bytes is not read")
 
     def _turn(self, verb: Verb, path: str) -> contextlib.AbstractAsyncContextManager[None]:
         if verb in READS:

@@ -118,11 +118,15 @@ _REASON_OF_CODE = {
 }
 
 
+LONGEST_REASON, LONGEST_MESSAGE = 256, 8192
+"""In characters: messages are kept, and a worker cluster may send any."""
+
+
 def from_status(answer: Mapping[str, Any], http_status: int = 0, retry_after: float | None = None) -> ApiError:
     """Returns the error of a ``kind: Status`` document, from an answer's body or from a watch's ERROR event."""
     code = answer.get("code")
     status = code if isinstance(code, int) and code else http_status
-    reason = str(answer.get("reason") or _REASON_OF_CODE.get(status, "Unknown"))
+    reason = str(answer.get("reason") or _REASON_OF_CODE.get(status, "Unknown"))[:LONGEST_REASON]
     details = answer.get("details")
     details = details if isinstance(details, dict) else {}
     asked = details.get("retryAfterSeconds")
@@ -133,7 +137,7 @@ def from_status(answer: Mapping[str, Any], http_status: int = 0, retry_after: fl
         kind = Gone
     if kind is Forbidden and _terminating(details.get("causes")):
         kind = Terminating
-    return kind(status, reason, str(answer.get("message") or "no message"), details, retry_after)
+    return kind(status, reason, str(answer.get("message") or "no message")[:LONGEST_MESSAGE], details, retry_after)
 
 
 def _terminating(causes: object) -> bool:

@@ -34,17 +34,19 @@ class Throttle:
         self._at = clock()
         self._halved_at = float("-inf")
 
-    async def take(self) -> None:
-        """Waits until this call may be sent. The slot is reserved immediately, so waiting calls keep their order."""
+    async def take(self, calls: float = 1) -> None:
+        """Waits until this call may be sent. The slot is reserved immediately, so waiting calls keep their order. One
+        that costs more counts as several.
+        """
         if not self.qps:
             return
         self._refill()
-        self._tokens -= 1
+        self._tokens -= calls
         if self._tokens < 0:
             try:
                 await self._sleep(-self._tokens / self.rate)
             except asyncio.CancelledError:  # the call is not sent
-                self._tokens += 1
+                self._tokens += calls
                 raise
 
     def spare(self) -> bool:

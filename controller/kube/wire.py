@@ -50,10 +50,10 @@ def document_of(response: aiohttp.ClientResponse, body: bytes) -> Raw:
     return document
 
 
-async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def lines_of(response: aiohttp.ClientResponse, most: int = LINE_CAP_BYTES) -> AsyncIterator[bytes]:
     """Splits a stream at newlines in linear time. An unfinished last line is dropped: it is half an event.
 
-    A line over ``LINE_CAP_BYTES`` is returned as ``b""``; empty lines are skipped.
+    A line over ``most`` bytes is returned as ``b""``; empty lines are skipped.
     """
     parts: list[bytes] = []
     held = 0
@@ -62,13 +62,13 @@ async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         for piece in pieces[:-1]:
             if not piece and not held:
                 continue
-            line = b"".join((*parts, piece)) if held + len(piece) <= LINE_CAP_BYTES else b""
+            line = b"".join((*parts, piece)) if held + len(piece) <= most else b""
             parts, held = [], 0
             if line.strip() or not line:
                 yield line
         rest = pieces[-1]
         held += len(rest)
-        if held <= LINE_CAP_BYTES:
+        if held <= most:
             parts.append(rest)
         else:
             parts = []

@@ -27,8 +27,10 @@ from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound, leaves
 from controller.kube.reflector import Reflector
+from controller.kube.size_limit import Pool
 from controller.kube.store import Store, verbatim
 from controller.kube.workqueue import WorkQueue
+from controller.multikueue import memory
 from controller.multikueue.files import FileError, Files
 from controller.multikueue.remote import Remote
 from controller.writes import Writer
@@ -119,6 +121,9 @@ class Clusters:
         self._any_path = any_path
         self._allowed = allowed
         self._files = Files()
+        self._workloads = caches.workloads
+        self._most, together = memory.shares(memory.limit())
+        self._pool = Pool(together)
         self._providers = profiles
         self._requoted = requoted
         self._profiles: Reflector[Raw] | None = None
@@ -227,6 +232,9 @@ class Clusters:
             turned=lambda remote: self._remote_turned(cluster, remote),
             requoted=self._requoted,
             leading=self._leading,
+            local=self._workloads.get,
+            most=self._most,
+            pool=self._pool,
             lost_since=cluster.lost_since,
             clock=self.clock,
         )

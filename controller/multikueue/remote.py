@@ -18,10 +18,11 @@ from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import ApiError
 from controller.kube.reflector import Reflector
-from controller.kube.size_limit import MEBIBYTE, SizeLimit
-from controller.kube.store import Store, verbatim
+from controller.kube.size_limit import MEBIBYTE, Pool, SizeLimit, cost
+from controller.kube.store import Store
 from controller.kube.throttle import Throttle
 from controller.kube.workqueue import WorkQueue
+from controller.multikueue.memory import shares
 from controller.multikueue.survey import Survey
 from controller.refusals import Refusals
 from controller.writes import Writer
@@ -36,10 +37,12 @@ CHANGED_SECONDS = 30.0
 """After how long a Workload whose copy the worker changed is offered again."""
 DEADLINE_SECONDS = 15.0
 """How long a write in a worker cluster may take."""
-LARGEST_ANSWER = 64 * MEBIBYTE
-"""An answer of a worker cluster in bytes: a page of 500 objects of 130 KB."""
-LARGEST_STORES = 256 * MEBIBYTE
-"""All that is kept of a worker cluster, in bytes of JSON: some 35,000 Workloads."""
+LARGEST_ANSWER = 4 * MEBIBYTE
+"""An answer of a worker cluster in bytes: a page of 25 objects of 160 KB."""
+LARGEST_EVENT = 3 * MEBIBYTE
+"""An event of a worker cluster in bytes: an API server takes no larger objects."""
+HEAVIEST = 32 * MEBIBYTE
+"""The memory that an answer or an event may need when it is decoded: usual JSON of 3 MiB needs less."""
 CHANGES_A_SECOND, CHANGES_AT_ONCE = 500.0, 5000
 """So many changes are read of a worker cluster: one that never stops to report some would take all of the CPU. Each Job
 causes a dozen, so that more than forty Jobs a second in one worker would be slowed down.
@@ -67,24 +70,38 @@ class Remote:
         turned: Callable[[Remote], None],
         requoted: Callable[[], None] | None = None,
         leading: asyncio.Event | None = None,
+        local: Callable[[Key], Raw | None] = lambda key: None,
+        most: int = shares(None)[0],
+        pool: Pool | None = None,
         lost_since: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """``leading`` is set when this process leads: before, only the queues of the worker are followed."""
+        """``leading`` is set when this process leads: before, only the queues of the worker are followed. ``local``
+        returns the Workload here. ``most`` is the memory for what is kept of the worker, ``pool`` that for all workers.
+        """
         self.name = name
         self._clock = clock
         self.client = Client(
-            connection, may_write=may_write, deadline_seconds=DEADLINE_SECONDS, largest_answer=LARGEST_ANSWER
+            connection,
+            may_write=may_write,
+            deadline_seconds=DEADLINE_SECONDS,
+            largest_answer=LARGEST_ANSWER,
+            largest_line=LARGEST_EVENT,
+            heaviest=HEAVIEST,
         )
-        self._size_limit = SizeLimit(LARGEST_STORES)
+        self._local = local
         self._pace = Throttle(CHANGES_A_SECOND, CHANGES_AT_ONCE)
         self.stores: dict[Resource, Store[Any]] = {
-            resources.WORKLOADS: Store(resources.WORKLOADS.plural, _copy, {"one-of-several": _one_of_several})
+            resources.WORKLOADS: Store(resources.WORKLOADS.plural, self._copy, {"one-of-several": _one_of_several})
         }
         self._kinds = {kind.resource: kind for kind in kinds}
+        costs = {resource.plural: self._cost_of(kind) for resource, kind in self._kinds.items()}
+        costs[resources.WORKLOADS.plural] = self._cost_of_copy
+        self._size_limit = SizeLimit(most, pool=pool, costs=costs)
         for resource, kind in self._kinds.items():
             self.stores[resource] = Store(resource.plural, self._reader(kind), {"workloads": kind.workloads_of})
-        self.writer = Writer(self.client, self.stores)
+        # A status here is a part of that in the worker, so it is never sent as a whole.
+        self.writer = Writer(self.client, self.stores, replaced=frozenset(), counted=self._count)
         self.queue = WorkQueue[Key](f"multikueue-{name}", longest_seconds=30.0)
         self.lost_since: float | None = clock() if lost_since is None else lost_since
         self.trouble = ""
@@ -112,6 +129,12 @@ class Remote:
 
     async def run(self, reconcile: Callable[[Remote, Key], Awaitable[float | None]]) -> None:
         """Follows the worker, and reconciles its keys, until cancelled. Never ends because of the worker."""
+        try:
+            await self._follow(reconcile)
+        finally:
+            self._size_limit.release()
+
+    async def _follow(self, reconcile: Callable[[Remote, Key], Awaitable[float | None]]) -> None:
         async with self.client, asyncio.TaskGroup() as group:
             group.create_task(self.survey.run(), name=f"multikueue-{self.name}-survey")
             if self._leading is not None:
@@ -188,7 +211,27 @@ class Remote:
 
     def _reader(self, kind: Mirrored) -> Callable[[Raw], Raw]:
         """Returns the function that converts what the worker serves of a kind into what is kept."""
-        return lambda raw: shape.checked_job(kind, verbatim(raw), self._clock())
+        return lambda raw: shape.checked_job(kind, shape.kept(raw, kind.unread), self._clock())
+
+    def _copy(self, raw: Raw) -> Raw:
+        """Converts what the worker serves of a Workload into what is kept."""
+        return shape.checked(shape.kept_workload(raw, self._local(key_of(raw)))[0])
+
+    def _cost_of_copy(self, raw: Raw) -> int:
+        """The memory that a copy takes in addition to the Workload here."""
+        try:
+            return cost(shape.kept_workload(raw, self._local(key_of(raw)))[1])
+        except Exception:  # it has no key, and is not kept
+            return cost(raw)
+
+    @staticmethod
+    def _cost_of(kind: Mirrored) -> Callable[[Raw], int]:
+        return lambda raw: cost(shape.kept(raw, kind.unread))
+
+    def _count(self, resource: Resource, answer: Raw) -> None:
+        """Counts the answer to a write. Raises ``TooLarge`` if it may not be kept: the watch shows it later."""
+        size = self._size_limit.cost(resource.plural, answer)
+        self._size_limit.observe(resource.plural, "MODIFIED", answer, size)
 
     def _reflector(self, resource: Resource, store: Store[Any], origin: str) -> Reflector[Any]:
         def changed(old: Raw | None, new: Raw | None) -> None:
@@ -235,10 +278,6 @@ def _like(old: Raw, new: Raw) -> bool:
     """
     same = ({**each, "status": None, "metadata": {**each["metadata"], "resourceVersion": ""}} for each in (old, new))
     return next(same) == next(same)
-
-
-def _copy(raw: Raw) -> Raw:
-    return shape.checked(verbatim(raw))
 
 
 def _one_of_several(workload: Raw) -> tuple[Key, ...]:

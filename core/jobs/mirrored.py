@@ -34,6 +34,9 @@ class Mirrored(ABC):
     forwarded: tuple[Path, ...] = ()
     """The fields whose changes reach the job in the worker while it runs: those that change neither pods nor quota."""
 
+    unread: tuple[Path, ...] = ()
+    """The parts of an object in a worker that no rule reads, which are not kept of it."""
+
     several: bool = False
     """Whether an object has several Workloads, one for each group of its pods. All run in one worker."""
     shows_end: bool = True

@@ -4,9 +4,10 @@ workers at once, and a malformed one must not stop what they decide about the ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from core.jobs.fields import Path, at, without
 from core.jobs.kind import JobKind
 from core.jobs.kinds import kind_at
 from core.jobs.mirrored import Mirrored
@@ -25,7 +26,46 @@ _LISTS: Final[Mapping[str, Mapping[str, type]]] = {
 }
 """The lists of the status that the rules read, and the fields that each object there has."""
 _OWNER: Final = {"apiVersion": str, "kind": str, "name": str, "uid": str}
+_METADATA: Final = frozenset(
+    {
+        *("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
+        *("labels", "annotations", "finalizers", "ownerReferences"),
+    }
+)
+_PARTS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+_SPEC: Final = frozenset(
+    {
+        *("podSets", "queueName", "active", "priority", "priorityClassRef", "priorityClassName", "priorityClassSource"),
+        *("maximumExecutionTimeSeconds", "preemptionGates"),
+    }
+)
+_STATUS: Final = frozenset({"conditions", "preemptionGates"})
 _CALLED: Final[Mapping[type, str]] = {str: "a string", int: "an integer"}
+
+
+def kept(raw: Raw, unread: Iterable[Path] = ()) -> Raw:
+    """Returns what is kept of an object of a worker, without what is not read: a worker may serve anything there."""
+    found = {key: value for key, value in raw.items() if key in _PARTS}
+    found["metadata"] = {key: value for key, value in raw["metadata"].items() if key in _METADATA}
+    for path in unread:
+        if isinstance(at(found, path[:-1]), dict):
+            found = without(found, path)
+    return found
+
+
+def kept_workload(raw: Raw, local: Raw | None) -> tuple[Raw, Raw]:
+    """Returns what is kept of a copy, and which part of that takes memory of its own: the fields of the spec that are
+    equal to those of ``local``, the Workload here, are those of ``local``.
+    """
+    found, here = kept(raw), (local or {}).get("spec") or {}
+    spec, status = found.get("spec"), found.get("status")
+    if isinstance(status, dict):
+        found["status"] = {key: value for key, value in status.items() if key in _STATUS}
+    if not isinstance(spec, dict):
+        return found, found
+    shared = {key: here[key] for key, value in spec.items() if key in here and here[key] == value}
+    own = {key: value for key, value in spec.items() if key in _SPEC and key not in shared}
+    return {**found, "spec": own | shared}, {**found, "spec": own}
 
 
 def checked(raw: Raw) -> Raw:

@@ -51,6 +51,7 @@ class BatchJob(JobKind):
     kept_labels = run_labels | {_JOB_NAME}
     elastic = True
     resizable = True
+    unread = (pods_path,)
     managed_by = ("spec", "managedBy")
     own_controller = "kubernetes.io/job-controller"
     pods_in_cel = (

@@ -442,8 +442,8 @@ async def test_an_event_too_long_to_hold_is_skipped(world: World) -> None:
 
 async def test_a_list_over_the_size_limit_is_not_kept_and_tried_again_later(world: World, streams: bool) -> None:
     for number in range(3):
-        world.server.put(f"{PATH}/t{number}", {"spec": "x" * 1000})
-    world.reflector = world.following(size_limit=SizeLimit(2500))
+        world.server.put(f"{PATH}/t{number}", {"spec": "x" * 100_000})
+    world.reflector = world.following(size_limit=SizeLimit(250_000))
     world.running = asyncio.create_task(world.reflector.run())
     await eventually(lambda: world.reflector.watch_errors["TooLarge"] > 1)
     assert len(world.store) == 0 and not world.reflector.synced.is_set()
@@ -454,13 +454,13 @@ async def test_a_list_over_the_size_limit_is_not_kept_and_tried_again_later(worl
 
 
 async def test_a_store_does_not_grow_over_the_size_limit(world: World, streams: bool) -> None:
-    world.reflector = world.following(size_limit=SizeLimit(2500))
+    world.reflector = world.following(size_limit=SizeLimit(250_000))
     await world.start()
-    world.server.put(f"{PATH}/first", {"spec": "x" * 1000})
-    for size in (900, 1000):  # a change is no growth
+    world.server.put(f"{PATH}/first", {"spec": "x" * 100_000})
+    for size in (90_000, 100_000):  # a change is no growth
         world.server.put(f"{PATH}/second", {"spec": "x" * size})
     await world.caught_up()
-    world.server.put(f"{PATH}/third", {"spec": "x" * 1000})
+    world.server.put(f"{PATH}/third", {"spec": "x" * 100_000})
     await eventually(lambda: world.reflector.watch_errors["TooLarge"] > 0)
     assert {name(raw) for raw in world.store} == {"first", "second"}
     world.server.remove(f"{PATH}/first")

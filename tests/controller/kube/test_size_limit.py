@@ -73,6 +73,6 @@ def test_an_object_without_a_proper_name_counts(raw: Raw) -> None:
 
 
 def test_the_error_says_the_limit() -> None:
-    text = "workloads: more than 256 MiB of objects in this cluster are not read"
+    text = "workloads: more than 256 MiB of memory for objects in this cluster are not read"
     with pytest.raises(TooLarge, match=text):
         SizeLimit(256 * MEBIBYTE).observe("workloads", "ADDED", named("a"), 257 * MEBIBYTE)
