@@ -1,8 +1,8 @@
 """What is known of the objects that own jobs: from the stores of the enabled kinds, others are read once.
 
 A job whose kind is not enabled, or a ReplicaSet, is not watched, and is only passed on the way up. It is read when
-somebody asks for it, and the jobs below it are reconciled then. Every replica does this, because every replica answers
-admission calls.
+somebody asks for it, if anything above it may be queued, and the jobs below it are reconciled then. Every replica does
+this, because every replica answers admission calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from controller.kube.client import Client
 from controller.kube.errors import Forbidden, NotFound
 from controller.kube.workqueue import WorkQueue
 from core.jobs.kind import JobKind
-from core.jobs.owners import KNOWN, known, level
+from core.jobs.owners import KNOWN, known, level, makers
 from core.jobs.pod_owners import GROUP_OWNERS, PodOwner
 from core.model import Key, Raw
 from core.model.owner import Level, Owner, Reference
@@ -42,16 +42,26 @@ class _Denied:
     tries: int = 0
 
 
+_NOTHING = Level("")
+"""What is known of an owner above which nothing is queued."""
+
+
 class Owners:
     """Answers ``look`` for nestings. ``run`` it in every replica; ``wake`` is called with each owner that was read."""
 
-    def __init__(self, caches: Caches, client: Client | None = None) -> None:
+    def __init__(self, caches: Caches, client: Client | None = None, *, external: bool = False) -> None:
+        """``external``: there are external frameworks, which may be above objects of any kind."""
         self.caches = caches
         self.client = client
         self.wake: Callable[[Owner], None] = lambda owner: None
         self.queue = WorkQueue[tuple[str, Reference]]("owners", longest_seconds=30.0, tenant=lambda asked: asked[0])
         self._read: OrderedDict[tuple[str, Reference], Level] = OrderedDict()
         """What was read; the owner that was asked for last comes last."""
+        watched = [each.resource for each in GROUP_OWNERS if each.resource in caches.stores]
+        watched += [each.resource for each in caches.kinds]
+        enabled = {(each.group, each.kind) for each in watched}
+        self._passed = {each for each in KNOWN if external or not enabled.isdisjoint(makers(each))}
+        """The kinds of which owners are read: anything above them may be queued."""
         self._denied: dict[_Place, _Denied] = {}
         self._below: dict[Owner, set[Owner]] = {}
 
@@ -66,8 +76,10 @@ class Owners:
         found = self._read.get(asked)
         if found is not None:
             self._read.move_to_end(asked)
-        elif known(owner):
+        elif (owner.group, owner.kind) in self._passed:
             self.queue.add(asked)
+        elif known(owner):
+            return _NOTHING
         return found
 
     def below(self, above: Owner) -> Sequence[Owner]:

@@ -71,6 +71,7 @@ class Provisioning:
         self.checks = WorkQueue[str]("provisioning-checks", longest_seconds=30.0)
         self._refusals = Refusals(clock)
         self._changed_checks: set[str] = set()
+        self._enabled = settings.provisioning_requests
         self._cleans_up = settings.cleans_up_requests
         self._admission_checks = caches.stores[resources.ADMISSION_CHECKS]
         self._requests = caches.stores[resources.PROVISIONING_REQUESTS]
@@ -90,7 +91,8 @@ class Provisioning:
     async def run(self) -> None:
         """Reconcile until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.queue.run(WORKERS, self.reconcile))
+            if self._enabled:
+                group.create_task(self.queue.run(WORKERS, self.reconcile))
             group.create_task(self.checks.run(1, self.reconcile_check))
 
     def reconfigured(self, name: str) -> None:
@@ -106,8 +108,9 @@ class Provisioning:
             return
         if any(each is not None and decided_by(each, PROVISIONING_REQUEST_CONTROLLER) for each in (old, new)):
             self.checks.add(raw["metadata"]["name"])
-            self._changed_checks.add(raw["metadata"]["name"])
-            self.caches.in_steps("checks of provisioning", self._with_changed_checks)
+            if self._enabled:
+                self._changed_checks.add(raw["metadata"]["name"])
+                self.caches.in_steps("checks of provisioning", self._with_changed_checks)
 
     def _workload(self, old: Raw | None, new: Raw | None) -> None:
         if new is not None:
@@ -135,6 +138,8 @@ class Provisioning:
 
     def _concerned(self, key: Key) -> bool:
         """Whether a Workload has a check of this controller, or requests or PodTemplates of one that it had."""
+        if not self._enabled:
+            return False
         stores = self._requests, self._templates
         return bool(self._states(key)) or any(self._owned(store, resources.WORKLOADS, key) for store in stores)
 
@@ -154,7 +159,7 @@ class Provisioning:
         if raw is None or not decided_by(raw, PROVISIONING_REQUEST_CONTROLLER):
             return
         parameters = self.caches.parameters(raw, resources.PROVISIONING_REQUEST_CONFIGS)
-        found = config.of_check(raw, parameters, served=self._served)
+        found = config.of_check(raw, parameters, served=self._served, enabled=self._enabled)
         patch = active.patch(raw, found, self.clock())
         if patch is not None:
             with contextlib.suppress(NotFound):

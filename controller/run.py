@@ -98,7 +98,7 @@ class Controller:
         self.sweeps = Sweeps()
         self.caches.in_steps = self.sweeps.add
         self.caches.later = lambda call: asyncio.get_running_loop().call_later(AGAIN_SECONDS, call)
-        self.owners = Owners(self.caches, client)
+        self.owners = Owners(self.caches, client, external=bool(self.settings.external_frameworks))
         self.lookup: Lookup = cache_lookup(
             self.caches,
             self.owners,
@@ -123,8 +123,8 @@ class Controller:
             hidden=hidden,
         )
         self._series = Series(self.caches, self.metrics)
-        federated = self.settings.multikueue.enabled
-        followed = [row for row in self._rows if federated or not row.multikueue]
+        features = self.settings.features
+        followed = [row for row in self._rows if row.feature is None or row.feature in features]
         for row in self._rows:
             if row not in followed:  # known to be empty: nothing waits for its first list
                 self.caches.stores[row.resource].replace([], "")

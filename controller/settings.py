@@ -5,6 +5,7 @@ needs them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,14 @@ class LeaderElection:
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+
+
+class Feature(StrEnum):
+    """What can be switched off, with the rights for it."""
+
+    MULTIKUEUE = "MultiKueue"
+    PROVISIONING_REQUESTS = "ProvisioningRequests"
+    QUEUES = "Queues of v0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +101,24 @@ class Settings:
     terminating_pods_timeout: float = TERMINATING_SECONDS
     leader_election: LeaderElection | None = None
     multikueue: MultiKueueSettings = field(default_factory=MultiKueueSettings)
+    provisioning_requests: bool = True
+    queues: bool = True
     cleans_up_requests: bool = True
     queue_resources: bool = False
     local_queue_metrics: Selector | None = EVERY
     hidden_metrics: frozenset[str] = frozenset()
     custom_labels: tuple[CustomLabel, ...] = ()
     guard: GuardSettings = field(default_factory=GuardSettings)
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What is not switched off."""
+        on = {
+            Feature.MULTIKUEUE: self.multikueue.enabled,
+            Feature.PROVISIONING_REQUESTS: self.provisioning_requests,
+            Feature.QUEUES: self.queues,
+        }
+        return frozenset(each for each, used in on.items() if used)
 
     @property
     def wait_for_pods_ready(self) -> bool:
@@ -145,6 +166,8 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
         terminating_pods_timeout=configuration.seiretsu.terminating_pods_timeout.total_seconds(),
         leader_election=_leader_election(configuration) if elect else None,
         multikueue=_multikueue(configuration),
+        provisioning_requests=configuration.seiretsu.provisioning_requests.enable,
+        queues=configuration.seiretsu.queues.enable,
         cleans_up_requests=enabled("CleanupProvisioningRequestsOnEviction", gates),
         queue_resources=configuration.metrics.enable_cluster_queue_resources,
         local_queue_metrics=_local_queue_metrics(configuration),

@@ -19,6 +19,7 @@ from api.objects import Resource, key_of
 from controller import indexes, queues, resources
 from controller.caches import Cached, Caches, Interned, either, lean
 from controller.dispatch import Dispatcher, Wake
+from controller.settings import Feature
 from core.jobs import meta
 from core.jobs.external import External
 from core.jobs.kind import JobKind
@@ -42,14 +43,15 @@ class Watched(Cached):
     watch, by subresource ('' is the object itself).
 
     ``read_anew``: a new leader lists it by quorum read before its first cycle, because cycles depend on it. ``played``:
-    ``simulate`` reads objects of it from files. ``multikueue``: it is watched only if MultiKueue is enabled.
+    ``simulate`` reads objects of it from files. ``feature``: it is watched, and there are rights for it, only with this
+    feature.
     """
 
     wakes: Wake | None = None
     writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     read_anew: bool = False
     played: bool = True
-    multikueue: bool = False
+    feature: Feature | None = None
 
 
 def labels_of(raw: Raw) -> Labels:
@@ -121,16 +123,23 @@ WATCHED: tuple[Watched, ...] = (
         gets_finalizer=True,
         writes={"": ("patch",), STATUS: ("patch",)},
     ),
-    Watched(resource=resources.MULTIKUEUE_CONFIGS, optional=True, wakes=Dispatcher.multikueue_config, multikueue=True),
+    Watched(
+        resource=resources.MULTIKUEUE_CONFIGS,
+        optional=True,
+        wakes=Dispatcher.multikueue_config,
+        feature=Feature.MULTIKUEUE,
+    ),
     Watched(
         resource=resources.MULTIKUEUE_CLUSTERS,
         optional=True,
         wakes=Dispatcher.multikueue_cluster,
-        multikueue=True,
+        feature=Feature.MULTIKUEUE,
         writes={STATUS: ("patch",)},
     ),
     Watched(
-        resource=resources.PROVISIONING_REQUEST_CONFIGS, optional=True, wakes=Dispatcher.provisioning_request_config
+        resource=resources.PROVISIONING_REQUEST_CONFIGS,
+        optional=True,
+        wakes=Dispatcher.provisioning_request_config,
     ),
     Watched(
         resource=resources.PROVISIONING_REQUESTS,
@@ -139,6 +148,7 @@ WATCHED: tuple[Watched, ...] = (
         indexes={"owner": indexes.owner_of},
         wakes=Dispatcher.provisioning_request,
         writes={"": ("create", "delete"), FINALIZERS: ("update",)},
+        feature=Feature.PROVISIONING_REQUESTS,
     ),
     Watched(
         resource=resources.POD_TEMPLATES,
@@ -147,6 +157,7 @@ WATCHED: tuple[Watched, ...] = (
         indexes={"owner": indexes.owner_of},
         wakes=Dispatcher.pod_template,
         writes={"": ("create", "patch", "delete")},
+        feature=Feature.PROVISIONING_REQUESTS,
     ),
     Watched(
         resource=resources.COHORTS,
@@ -174,7 +185,7 @@ WATCHED: tuple[Watched, ...] = (
         wakes=Dispatcher.local_queue,
         status=queues.local_queue_status,
         active=queues.local_queue_active,
-        writes={"": ("create", "patch"), STATUS: ("patch",)},
+        writes={"": ("patch",), STATUS: ("patch",)},
     ),
     Watched(
         resource=resources.WORKLOAD_PRIORITY_CLASSES,
@@ -200,7 +211,6 @@ WATCHED: tuple[Watched, ...] = (
         writes={
             "": ("get", "create", "patch", "delete"),
             STATUS: ("update", "patch"),
-            FINALIZERS: ("update",),
         },
         read_anew=True,
     ),
@@ -209,6 +219,7 @@ WATCHED: tuple[Watched, ...] = (
         optional=True,
         wakes=Dispatcher.queue,
         writes={STATUS: ("patch",)},
+        feature=Feature.QUEUES,
     ),
     # Only warnings depend on these two. A kubelet writes the rest of a Node again and again.
     Watched(
@@ -281,7 +292,7 @@ def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
 
 def of_referred(served: Resource) -> Watched:
     """Returns the row of a kind to whose objects jobs refer by name."""
-    return Watched(resource=served, optional=True, multikueue=True, wakes=_referred_changed(served))
+    return Watched(resource=served, optional=True, feature=Feature.MULTIKUEUE, wakes=_referred_changed(served))
 
 
 def rows(

@@ -78,11 +78,22 @@ class Controllers(Section):
     """Whether an account is also believed that may update the status of the owner's kind in all namespaces."""
 
 
+class Switch(Section):
+    """Whether something is used that Kueue always uses. Without it, fewer rights are needed."""
+
+    enable: bool = True
+
+
 class SeiretsuSection(Section):
     """Settings that Kueue's Configuration does not have."""
 
     controllers: Controllers = Field(default_factory=Controllers)
     """Which accounts are believed to be controllers of jobs."""
+    provisioning_requests: Switch = Field(default_factory=Switch)
+    """ProvisioningRequests and their PodTemplates, for AdmissionChecks that ask for nodes."""
+    queues: Switch = Field(default_factory=Switch)
+    """Queues of v0.1, for each of which a LocalQueue is created."""
+
     feedback: Feedback = Field(default_factory=Feedback)
     """Feedback about objects that would wait for ever."""
     guard: Guard = Field(default_factory=Guard)

@@ -316,7 +316,10 @@ class Clusters:
         reflector, _ = self._secrets[name]
         if not reflector.synced.is_set():
             if name in self._unreadable:
-                raise UnusableError("BadKubeConfig", f'Secret "{name}": {self._unreadable[name]}')
+                add = f"add {name} to the chart's value multiKueue.secrets"
+                raise UnusableError(
+                    "BadKubeConfig", f'Secret "{name}" may not be read: {add}. {self._unreadable[name]}'
+                )
             raise UnknownError
         secret = reflector.store.get((self.namespace, name))
         if secret is None:

@@ -12,7 +12,7 @@ owner's controller did not write (``webhook.trust``, docs/security.md). Nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from api import names
@@ -44,6 +44,18 @@ _PASSED: Final = (
 
 KNOWN: Final = {(each.group, each.kind): each for each in (*_PASSED, *(kind.resource for kind in ALL))}
 """The kinds that the walk goes through, with the resource to read them by; those of external frameworks are added."""
+
+_MAKERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ReplicaSet": ("Deployment",),
+    "StatefulSet": ("LeaderWorkerSet",),
+    "Job": ("JobSet", "MPIJob", "RayJob"),
+    "JobSet": ("TrainJob",),
+    "RayCluster": ("RayJob", "RayService"),
+    "Pod": ("SparkApplication",),
+}
+"""The kinds whose controllers create objects of a kind, which own others: of pods, drivers own executors."""
+_WRAPPER: Final = "AppWrapper"
+"""It creates objects of any kind."""
 
 
 class NestingError(ValueError):
@@ -95,6 +107,18 @@ def nesting(
 
 def _is_pod(owner: Reference) -> bool:
     return (owner.group, owner.kind) == ("", "Pod")
+
+
+def makers(owner: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """The kinds that an object of this group and kind may be controlled by, over any number of levels, and its own.
+    Only if one of them is enabled can anything above such an object be queued instead of it: else it need not be read.
+    """
+    found = [owner[1]]
+    for kind in found:
+        found += [each for each in _MAKERS.get(kind, ()) if each not in found]
+    if owner[1] != _WRAPPER:
+        found.append(_WRAPPER)
+    return tuple(each for kind in found for each in KNOWN if each[1] == kind)
 
 
 def known(owner: Reference) -> bool:

@@ -17,6 +17,12 @@ NOT_SERVED = Active(
     "CustomResourceDefinition that is part of cluster-autoscaler",
 )
 """A reason that only Seiretsu has: Kueue leaves such a check without a condition."""
+NOT_ENABLED = Active(
+    False,
+    "ProvisioningRequestNotEnabled",
+    "Seiretsu does not use ProvisioningRequests: set seiretsu.provisioningRequests.enable in its Configuration, in the "
+    "chart the value provisioningRequests.enabled, which also grants the rights",
+)
 
 _RETRIES, _BASE_SECONDS, _MOST_SECONDS = 3, 60, 1800
 _NO_LIMIT = 2**31 - 1
@@ -63,8 +69,12 @@ def read(raw: Raw) -> Config:
     )
 
 
-def of_check(check: Raw, config: Raw | None, *, served: bool) -> Active:
-    """Whether the AdmissionCheck can be used: its config exists, and the API server serves ProvisioningRequests."""
+def of_check(check: Raw, config: Raw | None, *, served: bool, enabled: bool = True) -> Active:
+    """Whether the AdmissionCheck can be used: its config exists, the API server serves ProvisioningRequests, and they
+    are ``enabled``.
+    """
+    if not enabled:
+        return NOT_ENABLED
     name, wrong = parameters_name(check, Kind.PROVISIONING_REQUEST_CONFIG)
     if not wrong and config is None:
         wrong = not_found(Kind.PROVISIONING_REQUEST_CONFIG, name)

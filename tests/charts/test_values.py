@@ -37,6 +37,8 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "nameOverride": ("queueing", "app.kubernetes.io/name: queueing"),
     "fullnameOverride": ("batch-queues", "name: batch-queues-controller-manager"),
     "commonLabels": ({"owner": "platform"}, "owner: platform"),
+    "multiKueue.secrets": (["worker-one"], "- worker-one"),
+    "provisioningRequests.enabled": (True, "podtemplates"),
     "controllerManager.replicas": (5, "replicas: 5"),
     "controllerManager.imagePullSecrets": ([{"name": "registry"}], "- name: registry"),
     "controllerManager.nodeSelector": ({"pool": "system"}, "pool: system"),
@@ -491,6 +493,10 @@ def test_the_lease_is_where_the_configuration_says() -> None:
 
 MULTIKUEUE: Final = ("multikueueconfigs", "multikueueclusters")
 JOB_SETS = "integrations: {frameworks: [jobset.x-k8s.io/jobset]}"
+PROVISIONING: Final[Raw] = {"provisioningRequests": {"enabled": True}}
+PROVISIONED = "seiretsu: {provisioningRequests: {enable: true}}"
+VARIANTS = "featureGates: {ConcurrentAdmission: true}"
+EXTERNAL = "integrations: {frameworks: [batch/job], externalFrameworks: [Wrapper.v1.example.com]}"
 RETENTION = "objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}"
 
 
@@ -506,7 +512,16 @@ def verbs(given: Raw, group: str, resource: str) -> set[str]:
     [
         ("batch", "jobs", {"get", "list", "watch", "patch"}, configured(RETENTION), {"delete"}),
         ("jobset.x-k8s.io", "jobsets/status", set(), configured(JOB_SETS), {"patch"}),
-        ("", "pods", {"get", "list"}, {}, {"patch"}),
+        ("", "pods", {"list", "watch", "delete"}, {}, {"patch"}),
+        ("", "podtemplates", set(), PROVISIONING, {"list", "watch", "create", "patch", "delete"}),
+        ("", "podtemplates", set(), configured(PROVISIONED), {"list", "watch", "create", "patch", "delete"}),
+        ("autoscaling.x-k8s.io", "provisioningrequests", set(), PROVISIONING, {"list", "watch", "create", "delete"}),
+        ("kueue.x-k8s.io", "workloads/finalizers", set(), PROVISIONING, {"update"}),
+        ("kueue.x-k8s.io", "workloads/finalizers", set(), configured(VARIANTS), {"update"}),
+        ("kueue.x-k8s.io", "localqueues", {"list", "watch", "patch"}, {}, {"create"}),
+        ("jobset.x-k8s.io", "jobsets", set(), {}, set()),
+        ("apps", "replicasets", set(), {}, set()),
+        ("apps", "replicasets", set(), configured(EXTERNAL), {"get"}),
         ("apiextensions.k8s.io", "customresourcedefinitions", set(), {}, {"get", "list", "watch", "patch"}),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", {"list", "watch"}, {}, {"get", "patch"}),
         ("kueue.x-k8s.io", "multikueueclusters", set(), {}, {"list", "watch"}),
@@ -516,6 +531,15 @@ def verbs(given: Raw, group: str, resource: str) -> set[str]:
         "jobs are deleted by a retention",
         "jobs that run elsewhere get a status",
         "pods lose a gate",
+        "templates of requests for nodes",
+        "templates of requests for nodes, by the Configuration",
+        "requests for nodes",
+        "owner references to Workloads of requests",
+        "owner references to Workloads of variants",
+        "LocalQueues of Queues",
+        "owners of a kind that is not enabled",
+        "owners above which nothing is queued",
+        "owners below external frameworks",
         "definitions get the CA",
         "webhooks get the CA",
         "clusters of MultiKueue are read",
@@ -526,9 +550,49 @@ def test_rights_that_only_a_setting_needs_are_granted_only_with_it(
     group: str, resource: str, always: set[str], given: Raw, then: set[str]
 ) -> None:
     gates = "featureGates: {ElasticJobsViaWorkloadSlices: false, MultiKueue: false}"
-    without = {"enableCertManager": True} | configured(gates)
+    without = {"enableCertManager": True, "crds": {"olderVersions": ["v1beta1"]}} | configured(gates)
     assert verbs(without, group, resource) == always
     assert verbs(given, group, resource) == always | then
+
+
+def test_the_process_uses_what_it_may_and_no_more() -> None:
+    """It reads from its Configuration what the chart grants rights for."""
+
+    def section(given: Raw) -> Raw:
+        text = only(documents(rendered(given)), "ConfigMap", "seiretsu-config")["data"][
+            "controller_manager_config.yaml"
+        ]
+        loaded = load(text).configuration.seiretsu
+        return {"requests": loaded.provisioning_requests.enable, "queues": loaded.queues.enable}
+
+    assert section({}) == {"requests": False, "queues": True}
+    assert section(PROVISIONING) == {"requests": True, "queues": True}
+    assert section(configured(PROVISIONED)) == {"requests": True, "queues": True}
+    assert section({"crds": {"olderVersions": []}}) == {"requests": False, "queues": False}
+    off = configured("seiretsu: {provisioningRequests: {enable: false}, feedback: {rules: []}}")
+    assert section(PROVISIONING | off) == {"requests": False, "queues": True}
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ({}, None),
+        ({"multiKueue": {"secrets": ["one", "two"]}}, {"resourceNames": ["one", "two"]}),
+        ({"multiKueue": {"secrets": ["*"]}}, {}),
+        ({"multiKueue": {"secrets": ["one"]}} | configured("featureGates: {MultiKueue: false}"), None),
+    ],
+    ids=["none", "two names", "all", "without MultiKueue"],
+)
+def test_of_the_secrets_only_those_with_kubeconfigs_may_be_read(given: Raw, rule: Raw | None) -> None:
+    roles = [each for each in documents(rendered(given)) if each["kind"] in ("Role", "ClusterRole")]
+    found = [
+        each
+        for role in roles
+        for each in role.get("rules") or ()
+        if "secrets" in each.get("resources", ()) and {"list", "watch"} & set(each["verbs"])
+    ]
+    wanted = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch"]}
+    assert found == ([] if rule is None else [wanted | rule])
 
 
 def granted(given: Raw) -> set[tuple[str, str, str]]:
@@ -551,7 +615,6 @@ def test_the_default_rights_are_those_that_an_audit_log_shows_and_those_of_multi
     """``test_kinds_life`` compares the rights with a Configuration that has every kind of job, without MultiKueue."""
     of_multikueue = {("kueue.x-k8s.io", each, verb) for each in MULTIKUEUE for verb in ("list", "watch")}
     of_multikueue |= {("kueue.x-k8s.io", "multikueueclusters/status", "patch")}
-    of_multikueue |= {("", "secrets", verb) for verb in ("list", "watch")}
     assert granted({}) - granted(configured(json.dumps(AUDITED))) == of_multikueue
 
 

@@ -56,6 +56,7 @@ CONFIGURATION: Raw = {
     "integrations": {"frameworks": list(dict.fromkeys(case.framework for case in CASES))},
     "waitForPodsReady": {"timeout": "10m"},
     "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare"]},
+    "seiretsu": {"provisioningRequests": {"enable": True}},
 }
 
 

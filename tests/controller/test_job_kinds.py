@@ -27,6 +27,7 @@ from core.jobs.actions import AwaitPods, CreateWorkload, Nothing, Problem, Start
 from core.jobs.decide import decide
 from core.jobs.kind import Delete, JobKind
 from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
+from core.jobs.kinds.trainjob import TRAIN_JOB
 from core.jobs.release import awaits_pods
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.model.owner import Level, Owner, reference
@@ -111,8 +112,10 @@ def test_a_job_below_a_job_of_a_jobset_follows_that_jobset_and_is_started_by_the
 
 @pytest.mark.parametrize("suspend", [True, False], ids=["suspended", "running"])
 def test_a_job_of_a_jobset_that_is_not_enabled_is_queued_by_itself_when_its_owner_was_read(suspend: bool) -> None:
-    world = World(BATCH_JOB)
     found = child("set-driver-0", suspend=suspend)
+    alone = World(BATCH_JOB).decided(BATCH_JOB, found)
+    assert isinstance(alone, CreateWorkload if suspend else Stop), "nothing above a JobSet can be queued"
+    world = World(BATCH_JOB, TRAIN_JOB)
     assert world.decided(BATCH_JOB, found) == Nothing(), "an owner of the JobSet may be queued instead"
     above = reference(found)
     assert above is not None

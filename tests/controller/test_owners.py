@@ -12,7 +12,12 @@ from controller.caches import Caches
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from controller.owners import Owners
 from controller.watched import rows
-from core.jobs.kinds import BATCH_JOB
+from core.jobs.kind import JobKind
+from core.jobs.kinds import ALL, BATCH_JOB
+from core.jobs.kinds.appwrapper import APP_WRAPPER
+from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
+from core.jobs.kinds.trainjob import TRAIN_JOB
+from core.jobs.owners import KNOWN
 from core.model import Raw
 from core.model.owner import Level, Owner, Reference
 from core.state.state import State
@@ -65,7 +70,7 @@ async def learn(owners: Owners, owner: Reference) -> list[Owner]:
 
 
 def owners_of(*answers: Raw | ApiError) -> tuple[Owners, Answers]:
-    caches, api = Caches(State(), rows([BATCH_JOB])), Answers(*answers)
+    caches, api = Caches(State(), rows([BATCH_JOB, APP_WRAPPER])), Answers(*answers)
     return Owners(caches, api), api  # type: ignore[arg-type]
 
 
@@ -76,6 +81,27 @@ async def test_an_owner_of_a_kind_that_is_not_enabled_is_read_once_and_wakes_wha
     assert owners.look("ns", SET) == Level("set-uid", above, named=True, queueable=False)
     assert owners.look("elsewhere", SET) is None
     assert api.asked == ["/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/set"]
+
+
+def read_with(*enabled: JobKind, external: bool = False) -> set[str]:
+    """The kinds of which owners are read if these are enabled."""
+    owners = Owners(Caches(State(), rows(enabled)), external=external)
+    found = set()
+    for group, kind in KNOWN:
+        if owners.look("ns", Reference(group, "v1", kind, "o", "u")) is None:
+            found.add(kind)
+    return found
+
+
+def test_an_owner_is_read_only_if_something_above_it_may_be_queued() -> None:
+    """The chart gives no other right; without them the way up ends there."""
+    assert read_with(BATCH_JOB) == {"Job"}
+    assert read_with(TRAIN_JOB) == {"TrainJob", "JobSet", "Job"}
+    assert read_with(SPARK_APPLICATION) == {"SparkApplication", "Pod"}, "drivers own executors"
+    every = {kind for _, kind in KNOWN}
+    assert read_with(APP_WRAPPER) == read_with(*ALL) == read_with(BATCH_JOB, external=True) == every
+    nothing = Owners(Caches(State(), rows([BATCH_JOB]))).look("ns", SET)
+    assert nothing == Level("")
 
 
 @pytest.mark.parametrize("error", [NotFound(404, "NotFound", "gone"), Forbidden(403, "Forbidden", "no")])

@@ -121,6 +121,13 @@ info
 {{- if include "seiretsu.visible" . -}}
 {{- $_ := set $own "visibilityServer" (merge (default (dict) $given.visibilityServer) (dict "bindPort" 8082)) -}}
 {{- end -}}
+{{- /* what decides about rights is written down, so that the process uses no more than it may */ -}}
+{{- $section := default (dict) $given.seiretsu -}}
+{{- $requests := default (dict) $section.provisioningRequests -}}
+{{- $queues := default (dict) $section.queues -}}
+{{- $asks := hasKey $requests "enable" | ternary $requests.enable .Values.provisioningRequests.enabled -}}
+{{- $mirrors := hasKey $queues "enable" | ternary $queues.enable (has "v1alpha1" (default (list) .Values.crds.olderVersions)) -}}
+{{- $_ := set $own "seiretsu" (dict "provisioningRequests" (dict "enable" $asks) "queues" (dict "enable" $mirrors)) -}}
 {{- $gates := dict -}}
 {{- range .Values.controllerManager.featureGates -}}
 {{- $_ := set $gates .name .enabled -}}

@@ -5,36 +5,22 @@
 {{- $gates := default (dict) $configuration.featureGates -}}
 {{- $kept := default (dict) (default (dict) $configuration.objectRetentionPolicies).workloads -}}
 {{- $guard := default (dict) (default (dict) $configuration.seiretsu).guard -}}
+{{- $external := default (list) (default (dict) $configuration.integrations).externalFrameworks -}}
 - apiGroups: [""]
   resources: [namespaces, limitranges, nodes, resourcequotas]
   verbs: [list, watch]
-- apiGroups: [""]
-  resources: [podtemplates]
-  verbs: [list, watch, create, patch, delete]
-- apiGroups: [autoscaling.x-k8s.io]
-  resources: [provisioningrequests]
-  verbs: [list, watch, create, delete]
-- apiGroups: [autoscaling.x-k8s.io]
-  resources: [provisioningrequests/finalizers]
-  verbs: [update]
 - apiGroups: [kueue.x-k8s.io]
-  resources: [provisioningrequestconfigs, cohorts, workloadpriorityclasses, queues]
+  resources: [provisioningrequestconfigs, cohorts, workloadpriorityclasses]
   verbs: [list, watch]
-- apiGroups: [kueue.x-k8s.io]
-  resources: [localqueues]
-  verbs: [list, watch, create, patch]
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads]
   verbs: [list, watch, get, create, patch, delete]
 - apiGroups: [kueue.x-k8s.io]
-  resources: [resourceflavors, admissionchecks, clusterqueues]
+  resources: [resourceflavors, admissionchecks, clusterqueues, localqueues]
   verbs: [list, watch, patch]
 - apiGroups: [kueue.x-k8s.io]
-  resources: [admissionchecks/status, cohorts/status, clusterqueues/status, localqueues/status, queues/status]
+  resources: [admissionchecks/status, cohorts/status, clusterqueues/status, localqueues/status]
   verbs: [patch]
-- apiGroups: [kueue.x-k8s.io]
-  resources: [workloads/finalizers]
-  verbs: [update]
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads/status]
   verbs: [update, patch]
@@ -50,36 +36,94 @@
 - apiGroups: [""]
   resources: [events]
   verbs: [list, create, patch]
+{{- if or (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
 - apiGroups: [apps]
-  resources: [replicasets, deployments, statefulsets]
-  verbs: [get]
-- apiGroups: [leaderworkerset.x-k8s.io]
-  resources: [leaderworkersets]
-  verbs: [get]
-- apiGroups: [trainer.kubeflow.org]
-  resources: [trainjobs]
-  verbs: [get]
-- apiGroups: [ray.io]
-  resources: [rayclusters, rayjobs, rayservices]
-  verbs: [get]
-- apiGroups: [sparkoperator.k8s.io]
-  resources: [sparkapplications]
+  resources: [replicasets, deployments]
   verbs: [get]
 - apiGroups: [workload.codeflare.dev]
   resources: [appwrappers]
   verbs: [get]
+{{- end }}
+{{- if or (has "statefulset" $frameworks) (has "leaderworkerset.x-k8s.io/leaderworkerset" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get]
+{{- end }}
+{{- if or (has "leaderworkerset.x-k8s.io/leaderworkerset" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [leaderworkerset.x-k8s.io]
+  resources: [leaderworkersets]
+  verbs: [get]
+{{- end }}
+{{- if or (has "trainer.kubeflow.org/trainjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainjobs]
+  verbs: [get]
+{{- end }}
+{{- if or (has "ray.io/raycluster" $frameworks) (has "ray.io/rayjob" $frameworks) (has "ray.io/rayservice" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [ray.io]
+  resources: [rayclusters]
+  verbs: [get]
+{{- end }}
+{{- if or (has "ray.io/rayjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [ray.io]
+  resources: [rayjobs]
+  verbs: [get]
+{{- end }}
+{{- if or (has "ray.io/rayservice" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [ray.io]
+  resources: [rayservices]
+  verbs: [get]
+{{- end }}
+{{- if or (has "sparkoperator.k8s.io/sparkapplication" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [sparkoperator.k8s.io]
+  resources: [sparkapplications]
+  verbs: [get]
+{{- end }}
+{{- if or (has "batch/job" $frameworks) (has "jobset.x-k8s.io/jobset" $frameworks) (has "kubeflow.org/mpijob" $frameworks) (has "ray.io/rayjob" $frameworks) (has "trainer.kubeflow.org/trainjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get]
+{{- end }}
+{{- if or (has "kubeflow.org/mpijob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
 - apiGroups: [kubeflow.org]
-  resources: [mpijobs, pytorchjobs, tfjobs, xgboostjobs, paddlejobs, jaxjobs]
+  resources: [mpijobs]
   verbs: [get]
+{{- end }}
+{{- if or (has "jobset.x-k8s.io/jobset" $frameworks) (has "trainer.kubeflow.org/trainjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets]
   verbs: [get]
+{{- end }}
+{{- if or (has "kubeflow.org/pytorchjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [kubeflow.org]
+  resources: [pytorchjobs]
+  verbs: [get]
+{{- end }}
+{{- if or (has "kubeflow.org/tfjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [kubeflow.org]
+  resources: [tfjobs]
+  verbs: [get]
+{{- end }}
+{{- if or (has "kubeflow.org/xgboostjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [kubeflow.org]
+  resources: [xgboostjobs]
+  verbs: [get]
+{{- end }}
+{{- if or (has "kubeflow.org/paddlejob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [kubeflow.org]
+  resources: [paddlejobs]
+  verbs: [get]
+{{- end }}
+{{- if or (has "kubeflow.org/jaxjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [kubeflow.org]
+  resources: [jaxjobs]
+  verbs: [get]
+{{- end }}
+{{- if or (or (has "pod" $frameworks) (has "deployment" $frameworks) (has "statefulset" $frameworks) (has "leaderworkerset.x-k8s.io/leaderworkerset" $frameworks)) (has "sparkoperator.k8s.io/sparkapplication" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get]
+{{- end }}
 {{- if ne (toString (get $gates "MultiKueue")) "false" }}
 - apiGroups: [kueue.x-k8s.io]
   resources: [multikueueconfigs, multikueueclusters]
@@ -88,7 +132,36 @@
   resources: [multikueueclusters/status]
   verbs: [patch]
 {{- end }}
-{{- if ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false" }}
+{{- if $configuration.seiretsu.provisioningRequests.enable }}
+- apiGroups: [""]
+  resources: [podtemplates]
+  verbs: [list, watch, create, patch, delete]
+- apiGroups: [autoscaling.x-k8s.io]
+  resources: [provisioningrequests]
+  verbs: [list, watch, create, delete]
+- apiGroups: [autoscaling.x-k8s.io]
+  resources: [provisioningrequests/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if $configuration.seiretsu.queues.enable }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [queues]
+  verbs: [list, watch]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [queues/status]
+  verbs: [patch]
+{{- end }}
+{{- if $configuration.seiretsu.queues.enable }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [localqueues]
+  verbs: [create]
+{{- end }}
+{{- if or ($configuration.seiretsu.provisioningRequests.enable) (eq (toString (get $gates "ConcurrentAdmission")) "true") }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads/finalizers]
+  verbs: [update]
+{{- end }}
+{{- if and (ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false") (or (has "batch/job" $frameworks) (has "ray.io/rayjob" $frameworks) (has "ray.io/raycluster" $frameworks) (has "ray.io/rayservice" $frameworks)) }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [patch]

@@ -97,3 +97,9 @@ def test_a_check_is_active_if_its_config_exists_and_requests_are_served(
     found: Raw, config: Raw | None, served: bool, reason: str, message: str
 ) -> None:
     assert of_check(found, config, served=served) == (reason == "Active", reason, message)
+
+
+def test_a_check_says_how_provisioning_requests_are_enabled_where_they_are_not() -> None:
+    found = of_check(check(), None, served=False, enabled=False)
+    assert (found.status, found.reason) == (False, "ProvisioningRequestNotEnabled")
+    assert "provisioningRequests.enabled" in found.message
