@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import yaml
 
-from api.names import Label, SchedulingGate
+from api.names import Annotation, Label, SchedulingGate
 from core.jobs.fields import Setting
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
@@ -35,6 +35,7 @@ RESIZED: Final = "a running job of a queue gets more pods only while it is suspe
 BY_HAND: Final = "the job waits in its LocalQueue and is started when its workload is admitted, not by hand"
 MOVED: Final = "a job keeps its queue name unless it is suspended"
 LABELLED: Final = "the label controller-uid is set by the Job controller: create the pod without it"
+BELOW: Final = "only the controller of the job above it gives this object more pods: change that job instead"
 UNSUSPENDED: Final = "a job that names a queue is created suspended: set {field} to {value}"
 
 
@@ -47,8 +48,9 @@ def policies(options: Options, kinds: Iterable[JobKind] = ALL) -> list[Raw]:
 
 
 def guards(options: Options) -> list[Raw]:
-    """Returns the policies of pods and owners: what they refuse, no webhook is asked about."""
-    return [*_of_pods(options), *_of_owners(options)]
+    """Returns the policies of pods, owners and what is below jobs: what they refuse, no webhook is asked about."""
+    below = [document for kind in ALL if kind.pods_in_cel for document in _below(kind, options)]
+    return [*below, *_of_pods(options), *_of_owners(options)]
 
 
 def covered(kinds: Iterable[JobKind] = ALL) -> list[JobKind]:
@@ -106,16 +108,43 @@ def _validations(kind: JobKind, options: Options) -> list[Raw]:
         MOVED: f"request.operation != 'UPDATE' || ({new}) || ({_queue_name('oldObject')}) == ({_queue_name('object')})",
     }
     if kind.pods_in_cel:
-        more = " <= ".join(f"({kind.pods_in_cel.format(job=job)})" for job in ("object", "oldObject"))
-        more += f" || {_gated(kind)}" if kind.elastic else ""
-        rules[RESIZED] = f"request.operation != 'UPDATE' || ({old}) || ({new}) || {more}"
+        rules[RESIZED] = f"request.operation != 'UPDATE' || ({old}) || ({new}) || {_no_more_pods(kind)}"
     return [{"expression": each, "message": message, "reason": "Forbidden"} for message, each in rules.items()]
+
+
+def _no_more_pods(kind: JobKind) -> str:
+    """CEL: the job gets no more pods, or they wait with a scheduling gate."""
+    no_more = " <= ".join(f"({kind.pods_in_cel.format(job=job)})" for job in ("object", "oldObject"))
+    return f"{no_more} || {_gated(kind)}" if kind.elastic else no_more
 
 
 def _gated(kind: JobKind) -> str:
     """CEL: the pods of an elastic job wait with a scheduling gate, so there may be more of them."""
-    gates = ".".join(("oldObject", *map(str, kind.pods_path), "spec", "schedulingGates"))
+    gates = ".".join(("oldObject", *map(str, kind.first_template), "spec", "schedulingGates"))
     return f"(has({gates}) && {gates}.exists(gate, gate.name == '{SchedulingGate.ELASTIC_JOB}'))"
+
+
+def _below(kind: JobKind, options: Options) -> list[Raw]:
+    """Returns the policy that what the controller of a started job made of this kind gets more pods from that
+    controller alone. A start marks the pod templates, so that objects below jobs that are not queued are left alone.
+    """
+    annotations = ".".join(("oldObject", *map(str, kind.first_template), "metadata", "annotations"))
+    references = "oldObject.metadata.ownerReferences"
+    owned = f"has({references}) && {references}.exists(o, has(o.controller) && o.controller"
+    conditions = [
+        _by_others(options.trust),
+        {"name": "below-an-owner", "expression": f"{owned})"},
+        {"name": "started", "expression": f"has({annotations}) && '{Annotation.WORKLOAD}' in {annotations}"},
+    ]
+    rule = {
+        "apiGroups": [kind.group],
+        "apiVersions": [kind.version],
+        "operations": ["UPDATE"],
+        "resources": [kind.plural],
+    }
+    expression = f"{_no_more_pods(kind)} || ({owned} && {options.trust.controls}))"
+    validation = {"expression": expression, "message": BELOW, "reason": "Forbidden"}
+    return _validating(f"keep-size-of-{kind.plural}", [rule], conditions, [validation], options)
 
 
 def _held(variable: str, hold: Setting) -> str:

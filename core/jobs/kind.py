@@ -178,6 +178,8 @@ class JobKind(Mirrored):
     """How many pods ``{job}`` runs at the same time, in CEL, if its API allows that number to grow while it runs: the
     admission policies, which work without Seiretsu, do not.
     """
+    first_template: ClassVar[Path] = ()
+    """A pod template that every job with ``pods_in_cel`` has; it shows the marks of a start."""
     topology_groups: ClassVar[bool] = True
     """Whether its pod sets may be in groups that have one topology; as in Kueue the annotation is not checked if not.
     """

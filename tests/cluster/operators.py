@@ -1,8 +1,9 @@
 """The operators of the kinds of jobs, each as its real release, run as guests of a control plane.
 
-Each runs with a service account that may do anything, outside of the cluster. Two of them need what one machine has
-once (MPI's port 8080, a directory of the training operator in /tmp): ``alone`` holds a lock for them. What has no
-operator here has a stand-in, which says so: ``dashboard_stand_in`` for Ray's, ``SPARK_SUBMIT_STAND_IN`` for Spark's.
+Each runs with a service account that may do anything, in a namespace of its own, outside of the cluster. Two of them
+need what one machine has once (MPI's port 8080, a directory of the training operator in /tmp): ``alone`` holds a lock
+for them. What has no operator here has a stand-in, which says so: ``dashboard_stand_in`` for Ray's,
+``SPARK_SUBMIT_STAND_IN`` for Spark's.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ TRAINER = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
 RAY = ("rayclusters", "rayjobs", "rayservices")
 LWS = ("leaderworkersets", "disaggregatedsets")
 SPARK = ("sparkapplications", "scheduledsparkapplications", "sparkconnects")
+NAMESPACE = "operators"
+"""The namespace of their account: operators never run where tenants do."""
 JOBSET = "jobset-crd"
 """The file with the definition of JobSets; the other definitions are in files named after their resources."""
 OF_LWS = "leaderworkerset.sigs.k8s.io/name"
@@ -101,14 +104,16 @@ class Operators:
         self.directory = directory
         self.authority = Authority("operators")
         named: Raw = {"metadata": {"name": "operator"}}
+        account: Raw = {"metadata": {"name": "operator", "namespace": NAMESPACE}}
         rights = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-        subject = {"kind": "ServiceAccount", "name": "operator", "namespace": world.namespace}
+        subject = {"kind": "ServiceAccount", **account["metadata"]}
         binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", **named}
         world.create(
-            {"apiVersion": "v1", "kind": "ServiceAccount", **named},
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+            {"apiVersion": "v1", "kind": "ServiceAccount", **account},
             {**binding, "roleRef": rights, "subjects": [subject]},
         )
-        self.kubeconfig = kubeconfig_of(self.plane, world.namespace, "operator", directory)
+        self.kubeconfig = kubeconfig_of(self.plane, NAMESPACE, "operator", directory)
 
     def run(self, program: str, *arguments: str, **environ: str) -> Path:
         """Run a program of an operator; returns the path of its log."""

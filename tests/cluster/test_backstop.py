@@ -20,7 +20,7 @@ from tests.cluster.world import World
 from tests.core.jobs.test_jobset import job_set
 from tests.eventually import WAIT, eventually
 from tests.serving import AS_US
-from webhook.backstop import BY_HAND, LABELLED, MOVED, RESIZED, policies
+from webhook.backstop import BELOW, BY_HAND, LABELLED, MOVED, RESIZED, policies
 from webhook.claims import NOT_CONTROLLED
 from webhook.configurations import Options
 from webhook.settings import Account, Controllers, Settings
@@ -315,6 +315,26 @@ def test_only_the_controller_of_an_owner_creates_objects_below_it(
     binding = ("create", "clusterrolebinding", "runs-sets", "--clusterrole=runs-sets", "--user=tenant")
     plane.kubectl(*binding, check=True)
     asyncio.run(eventually(lambda: by_tenant(*made, made=between) == ""))
+
+
+def test_only_the_controller_of_a_started_job_gives_what_is_below_it_more_pods(
+    plane: ControlPlane, by_tenant: Callable[..., str]
+) -> None:
+    uid = create(plane, "above", namespace=TENANT[-1])["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": uid, "controller": True}
+    for name, mark in (("started", {Annotation.WORKLOAD: "w"}), ("unqueued", {})):
+        pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
+        template = {"metadata": {"annotations": mark}, "spec": pod}
+        spec = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": template}
+        metadata = {"name": name, "ownerReferences": [owner]}
+        made = json.dumps({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+        plane.kubectl("create", "-f", "-", "-n", TENANT[-1], stdin=made, check=True)
+    more, fewer = ('{"spec":{"parallelism":9,"completions":9}}', '{"spec":{"parallelism":1,"completions":1}}')
+    assert BELOW in by_tenant("patch", "job", "started", "-p", more)
+    assert by_tenant("patch", "job", "unqueued", "-p", more) == "", "no quota is counted by it"
+    assert by_tenant("patch", "job", "started", "-p", fewer) == ""
+    as_controller = ("--as=system:serviceaccount:kube-system:any", "--as-group=system:masters")
+    plane.kubectl("patch", "job", "started", "-n", TENANT[-1], "-p", more, *as_controller, check=True)
 
 
 def test_the_operator_names_controllers_that_have_fewer_rights(

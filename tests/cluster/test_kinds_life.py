@@ -32,6 +32,7 @@ from tests.cluster.charted import NAMESPACE, RELEASE, deployed, get, install
 from tests.cluster.kinds import CASES, CLASS, LONG, Case, every_operator, life_of
 from tests.cluster.operators import alone, define
 from tests.cluster.provisioning import Autoscaler, asks, check, config, owner, requests, uid
+from tests.cluster.tricks import TRICKS, Kubectl, Settled, Trick, of_kinds, on_a_node
 from tests.cluster.world import World, holds, job, local_queue, ours
 from tests.eventually import WAIT
 from tests.observing import observing
@@ -112,7 +113,7 @@ def watched(served: Served) -> set[str]:
     return {event["resource"] for event in served.events if event["event"] == "served now"}
 
 
-def groups(one: int, two: int) -> list[Raw]:
+def groups(one: int | str, two: int) -> list[Raw]:
     """Resource groups with so many cpu of each flavor, and enough memory."""
     memory = {"name": "memory", "nominalQuota": "100Gi"}
     flavors = [
@@ -191,9 +192,45 @@ def test_the_end_of_a_job(world: World, case: Case, ending: str, code: int) -> N
     world.until("nothing is left", life.gone)
 
 
+def used(world: World, queue: str) -> str:
+    """How much cpu of the first flavor is reserved in a ClusterQueue."""
+    (flavor,) = (each for each in world.get("clusterqueues", queue)["status"]["flavorsUsage"] if each["name"] == "one")
+    return next(str(each["total"]) for each in flavor["resources"] if each["name"] == "cpu")
+
+
 def reserving(world: World, queue: str) -> int:
     """How many Workloads hold quota of a ClusterQueue."""
     return int(world.get("clusterqueues", queue)["status"]["reservingWorkloads"])
+
+
+@pytest.fixture(scope="module")
+def by_tenant(world: World, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    """Runs kubectl as a tenant of the namespace."""
+    return of_kinds(world, tmp_path_factory.mktemp("tenant"))
+
+
+@pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: f"{trick.case}: {trick.called}")
+def test_no_trick_with_what_its_operator_made_runs_more_pods_than_were_admitted(
+    world: World, by_tenant: Kubectl, trick: Trick
+) -> None:
+    case = next(each for each in CASES if each.name == trick.case)
+    name = f"{case.name}-trick-{TRICKS.index(trick)}"
+    queue(world, name, 4)
+    life = life_of(case)(world, case, name, name)
+    life.create()
+    world.until("it runs", lambda: life.running("one-1"))
+    world.patch("clusterqueues", name, {"spec": {"resourceGroups": groups(used(world, name), 0)}})  # no more than that
+
+    def on_nodes() -> list[str]:
+        found = world.get("pods").get("items", [])
+        mine = [each for each in found if each["metadata"]["name"].startswith(name)]
+        return [each["metadata"]["name"] for each in mine if on_a_node(each)]
+
+    trick.play(world, by_tenant, name)
+    settled = Settled(world, on_nodes, case.pods)
+    world.until("no more pods run than were admitted, and that stays so", settled)
+    life.delete()
+    world.until("nothing is left", lambda: life.gone() and not life.pods() and not on_nodes())
 
 
 def test_jobs_of_all_kinds_at_once_all_end_within_the_quota(world: World) -> None:

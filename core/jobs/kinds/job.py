@@ -54,6 +54,7 @@ class BatchJob(JobKind):
     unread = (pods_path,)
     managed_by = ("spec", "managedBy")
     own_controller = "kubernetes.io/job-controller"
+    first_template = pods_path
     pods_in_cel = (
         f"has({{job}}.spec.completions) && {{job}}.spec.completions < {_PARALLELISM_IN_CEL}"
         f" ? {{job}}.spec.completions : {_PARALLELISM_IN_CEL}"

@@ -27,6 +27,8 @@ from core.model import Raw
 MOST_POD_SETS: Final = 18
 HEAD: Final = "head"
 _AUTOSCALED: Final = ("spec", "enableInTreeAutoscaling")
+_REPLICAS_IN_CEL: Final = "(has(group.replicas) ? group.replicas : 1)"
+_LEAST_IN_CEL: Final = "(has(group.minReplicas) ? group.minReplicas : 0)"
 _FAULT_TOLERANT: Final = "ray.io/ft-enabled"
 _AUTOSCALER: Final = {"cpu": "500m", "memory": "512Mi"}
 _REDIS_CLEANUP: Final = {"cpu": "200m", "memory": "256Mi"}
@@ -131,6 +133,12 @@ class RayCluster(RayKind):
     resizable = True
     resource = Resource("ray.io", "v1", "rayclusters", "RayCluster")
     pods_path = ("spec",)
+    first_template = ("spec", "headGroupSpec", "template")
+    pods_in_cel = (
+        "has({job}.spec.workerGroupSpecs) ? {job}.spec.workerGroupSpecs.map(group,"
+        f" ({_LEAST_IN_CEL} > {_REPLICAS_IN_CEL} ? {_LEAST_IN_CEL} : {_REPLICAS_IN_CEL}) *"
+        " (has(group.numOfHosts) && group.numOfHosts > 1 ? group.numOfHosts : 1)).sum() : 0"
+    )
     form = Form(fields(metadata=METADATA, spec=fields(suspend=BOOLEAN, managedBy=TEXT, **CLUSTER)))
 
     def size_fields(self, job: Raw) -> Mapping[str, tuple[Path, int]]:
