@@ -172,7 +172,10 @@ class World(ClusterState):
     def workload(self, kind: JobKind, job: Raw) -> Raw | priority.Missing:
         """The Workload that the controller would make of a job, or the class without which it makes none."""
         pod_sets, of_pods = kind.pod_sets(job), kind.priority_class(job)
-        asked = priority.of_job(meta.priority_class(job), pod_sets, self.caches.classes, of_pods=of_pods)
+        namespace = job["metadata"].get("namespace") or ""
+        asked = priority.of_job(
+            meta.priority_class(job), pod_sets, self.caches.classes, namespace=namespace, of_pods=of_pods
+        )
         if isinstance(asked, priority.Missing):
             return asked
         raw = workloads.manifest(kind, job, asked, self.rules.controller.copied)

@@ -32,7 +32,7 @@ from core.wire import decode, pod_requests
 from core.wire.active import parameters_name
 from core.wire.decode import WorkloadContext
 from core.wire.resource_quotas import ResourceQuota
-from core.workload.priority import PriorityClasses, value_of
+from core.workload.priority import KUBE_SYSTEM, PriorityClasses, value_of
 
 Observer = Callable[[Workload | None, Workload | None], None]
 
@@ -51,6 +51,7 @@ class Reading:
     elastic_jobs: bool = True
     preemption_gates: bool = False
     concurrent_admission: bool = False
+    system_priority_namespaces: frozenset[str] = frozenset({KUBE_SYSTEM})
 
     def context(self, rules: pod_requests.RequestRules) -> WorkloadContext:
         """The context in which Workloads are decoded with these rules of their namespace."""
@@ -303,6 +304,7 @@ class Caches:
                 workload={raw["metadata"]["name"]: value_of(raw) for raw in self.workload_priority_classes},
                 pod={name: value_of(raw) for name, raw in pod.items()},
                 default=next((name for name, raw in sorted(pod.items()) if raw.get("globalDefault")), None),
+                system_namespaces=self._reading.system_priority_namespaces,
             )
         return self._classes
 

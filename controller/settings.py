@@ -144,6 +144,7 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
             preemption_gates=enabled("ConcurrentAdmission", gates)
             or enabled("MultiKueueOrchestratedPreemption", gates),
             concurrent_admission=enabled("ConcurrentAdmission", gates),
+            system_priority_namespaces=frozenset(configuration.seiretsu.system_priority_namespaces),
         ),
         life=LifePolicy(
             pods_ready=_pods_ready(configuration),

@@ -98,5 +98,7 @@ class SeiretsuSection(Section):
     """Feedback about objects that would wait for ever."""
     guard: Guard = Field(default_factory=Guard)
     """What is done about pods that run without quota."""
+    system_priority_namespaces: list[str] = Field(default_factory=lambda: ["kube-system"])
+    """Where the PriorityClasses of Kubernetes (`system-`) of pods order the queue; `*` is everywhere, as in Kueue."""
     terminating_pods_timeout: Duration = timedelta(minutes=5)
     """How long a stopped job keeps its quota while its pods terminate; with 0 it releases it before, as in Kueue."""

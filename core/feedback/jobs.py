@@ -17,6 +17,7 @@ from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing,
 from core.feedback.submission import Submission
 from core.model import ClusterQueue
 from core.state.lookup import Lookup
+from core.workload.priority import OF_THE_SYSTEM
 
 
 def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
@@ -57,7 +58,7 @@ def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
         yield missing("WorkloadPriorityClass", job.priority_class, known, several="WorkloadPriorityClasses")
     if lookup.pod_priority_class(job.pod_priority_class) is None:
         name = job.pod_priority_class
-        known = [each for each in lookup.pod_priority_class_names() if not each.startswith(_OF_THE_SYSTEM)]
+        known = [each for each in lookup.pod_priority_class_names() if not each.startswith(OF_THE_SYSTEM)]
         nothing = f'PriorityClass "{shortened(name)}" does not exist, so no pod can be created'
         if known:
             yield missing("PriorityClass", name, known, nothing, several="PriorityClasses")
@@ -65,8 +66,28 @@ def _priority_class_not_found(job: Submission, lookup: Lookup) -> Iterable[str]:
             yield fitted(f"{nothing}: remove priorityClassName")
 
 
-_OF_THE_SYSTEM: Final = "system-"
-"""The prefix of Kubernetes' own PriorityClasses, which a job should not use."""
+def _system_priority_class(job: Submission, lookup: Lookup) -> Iterable[str]:
+    name = job.pod_priority_class
+    known = name and not job.priority_class and lookup.pod_priority_class(name) is not None
+    if known and not lookup.system_class_counts(name, job.namespace):
+        yield fitted(
+            f"PriorityClass {name} does not order the queue in this namespace: the job waits with the default"
+            " priority; label it with a WorkloadPriorityClass",
+            f"PriorityClass {name} does not order the queue in this namespace: the job waits with the default priority",
+            f"PriorityClass {shortened(name)} does not order the queue in this namespace",
+        )
+
+
+def _long_grace_period(job: Submission, lookup: Lookup) -> Iterable[str]:
+    if job.grace_seconds > LONG_GRACE_SECONDS:
+        yield (
+            f"terminationGracePeriodSeconds {job.grace_seconds}: when the job is stopped its pods may hold its quota"
+            f" for minutes; set {LONG_GRACE_SECONDS} or less"
+        )
+
+
+LONG_GRACE_SECONDS: Final = 300
+"""More than this: as long as the default of ``seiretsu.terminatingPodsTimeout``."""
 
 
 def _complaints(job: Submission, lookup: Lookup) -> Iterable[str]:
@@ -194,6 +215,13 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "The WorkloadPriorityClass does not exist, or the PriorityClass of the pods.",
         _priority_class_not_found,
         example='WorkloadPriorityClass "urgnet" does not exist: did you mean "urgent"?',
+    ),
+    Rule(
+        "system-priority-class",
+        "The pods name a PriorityClass of Kubernetes (`system-`), which orders no queue in the namespace.",
+        _system_priority_class,
+        example="PriorityClass system-node-critical does not order the queue in this namespace: the job waits with the"
+        " default priority",
     ),
     Rule(
         "cluster-queue-not-found",
@@ -333,6 +361,13 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "Less than a mebibyte of memory or storage: the unit is missing or wrong.",
         _tiny,
         example="container main: memory 8 means 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes",
+    ),
+    Rule(
+        "long-grace-period",
+        "`terminationGracePeriodSeconds` is longer than 5 minutes: pods of a stopped job hold its quota, or nodes.",
+        _long_grace_period,
+        example="terminationGracePeriodSeconds 86400: when the job is stopped its pods may hold its quota for minutes;"
+        " set 300 or less",
     ),
     Rule(
         "flavor-without-nodes",

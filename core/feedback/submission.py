@@ -82,8 +82,8 @@ class Submission:
     than that of the containers: a LimitRange or an init container. ``tiny`` names amounts of memory with a missing or
     wrong unit (container, resource, amount as written). ``charges`` has by pod set what one pod counts for in
     ResourceQuotas, or None if that cannot be read. ``claims`` names the ResourceClaims of the pods. ``managed_by`` is
-    the field in which the job names another controller than its kind's, and that name. ``too_large``: nothing else was
-    read of the pods (`core.feedback.budget`).
+    the field in which the job names another controller than its kind's, and that name. ``grace_seconds`` is the
+    longest time that a pod has to terminate. ``too_large``: nothing else was read of the pods (`core.feedback.budget`).
     """
 
     namespace: str
@@ -105,6 +105,7 @@ class Submission:
     units: int = 1
     claims: tuple[str, ...] = ()
     managed_by: tuple[str, str] | None = None
+    grace_seconds: int = 0
 
     @property
     def pods(self) -> int:
@@ -144,6 +145,7 @@ def submission(
         charges=tuple(charge(pod.spec, rules) for pod in pods),
         words=words,
         units=units,
+        grace_seconds=max((_grace_seconds(pod.spec) for pod in pods), default=0),
         claims=tuple(dict.fromkeys(name for pod in pods for name in _claims(pod.spec))),
         tiny=tuple(dict.fromkeys(each for pod in pods for each in _tiny(pod.spec))),
         causes={
@@ -170,6 +172,11 @@ def _tiny(spec: Raw) -> Iterable[tuple[str, str, str]]:
 def _claims(spec: Raw) -> Iterable[str]:
     """The ResourceClaims of a pod, by the names that it gives them."""
     return (str(claim.get("name") or "?") for claim in spec.get("resourceClaims") or ())
+
+
+def _grace_seconds(spec: Raw) -> int:
+    found = spec.get("terminationGracePeriodSeconds")
+    return found if isinstance(found, int) else 0
 
 
 def _bytes(amount: object) -> int:

@@ -169,7 +169,8 @@ def priority(job: Submission, lookup: Lookup) -> int:
         return job.priority
     if job.priority_class:
         return lookup.priority_class(job.priority_class) or 0
-    return lookup.pod_priority_class(job.pod_priority_class) or 0
+    counts = lookup.system_class_counts(job.pod_priority_class, job.namespace)
+    return lookup.pod_priority_class(job.pod_priority_class if counts else "") or 0
 
 
 def _position(ahead: int) -> str:

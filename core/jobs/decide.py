@@ -307,7 +307,7 @@ def no_workload(s: Situation) -> Action | None:
         return Nothing()
     if not s.pod_sets:
         return Nothing()  # the templates are those of a related object, which is not there yet
-    found = priority.of_job(meta.priority_class(s.job), s.pod_sets, s.classes, of_pods=s.kind.priority_class(s.job))
+    found = s.priority
     if isinstance(found, Missing):
         return _missing(found)
     manifest = workload.manifest(s.kind, s.job, found, s.copied, related=s.related, elastic=s.elastic)

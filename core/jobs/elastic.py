@@ -18,7 +18,7 @@ from core.jobs.situation import Situation
 from core.jobs.template import is_gated
 from core.model import Raw
 from core.wire.guard import guarded
-from core.workload import priority, transitions
+from core.workload import transitions
 from core.workload.priority import Missing
 
 GATE: Final = names.SchedulingGate.ELASTIC_JOB
@@ -76,7 +76,7 @@ def _follow(s: Situation, replacement: Raw, wanted: Mapping[str, int]) -> Action
 
 
 def _create_replacement(s: Situation, old: Raw) -> Action | None:
-    found = priority.of_job(meta.priority_class(s.job), s.pod_sets, s.classes, of_pods=s.kind.priority_class(s.job))
+    found = s.priority
     if isinstance(found, Missing):  # the job runs on; the last rule reports the class
         return None
     return CreateWorkload(

@@ -26,7 +26,7 @@ def created(
     kind: PodOwner, owner: Raw, name: str, pod_sets: Sequence[Raw], classes: PriorityClasses, **annotations: str
 ) -> CreateWorkload | Problem:
     """Returns the Workload of a group, which the object owns and does not control; ``annotations`` are others."""
-    found = priority.of_job(meta.priority_class(owner), pod_sets, classes)
+    found = priority.of_job(meta.priority_class(owner), pod_sets, classes, namespace=owner["metadata"]["namespace"])
     if isinstance(found, Missing):
         by_class = found.kind == names.Kind.WORKLOAD_PRIORITY_CLASS
         event = names.Event.WORKLOAD_PRIORITY_CLASS_NOT_FOUND if by_class else names.Event.ERR_WORKLOAD_COMPOSE

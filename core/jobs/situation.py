@@ -21,7 +21,7 @@ from core.jobs.stopping import TERMINATING_SECONDS, LastStart, Stopping, stoppin
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Key, Raw, Workload
-from core.workload.priority import PriorityClasses
+from core.workload.priority import Missing, PriorityClasses, of_job
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,12 @@ class Situation:
     def pod_sets(self) -> list[Raw]:
         """The pod sets of the job as it is."""
         return self.kind.pod_sets(self.job, self.related)
+
+    @property
+    def priority(self) -> Raw | Missing:
+        """The parts of a new Workload of the job with its priority, or the class that is missing."""
+        named, of_pods = meta.priority_class(self.job), self.kind.priority_class(self.job)
+        return of_job(named, self.pod_sets, self.classes, namespace=self.job["metadata"]["namespace"], of_pods=of_pods)
 
     def stop(self, pod_sets: Sequence[Raw], reason: str, message: str) -> Sequence[Write]:
         """Returns the writes until the job is stopped; ``pod_sets`` are those of its Workload, if they are known."""

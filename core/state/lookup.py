@@ -156,6 +156,10 @@ class Lookup:
         wanted = name or classes.default
         return classes.pod.get(wanted) if wanted else names.DEFAULT_PRIORITY
 
+    def system_class_counts(self, name: str, namespace: str) -> bool:
+        """Whether a PriorityClass of pods in this namespace orders the queue."""
+        return self.classes().counts(name, namespace)
+
     def pod_priority_class_names(self) -> Iterable[str]:
         """The names of all PriorityClasses, in any order."""
         return tuple(self.classes().pod)

@@ -11,18 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from api import names
 from core.model import Raw
 
+KUBE_SYSTEM: Final = "kube-system"
+EVERY_NAMESPACE: Final = "*"
+OF_THE_SYSTEM: Final = "system-"
+"""The prefix of Kubernetes' own PriorityClasses, the only ones above 1,000,000,000; every user can name them."""
+
 
 @dataclass(frozen=True, slots=True)
 class PriorityClasses:
-    """Values by name of the WorkloadPriorityClasses and PriorityClasses there are; ``default`` names the global one."""
+    """Values by name of the WorkloadPriorityClasses and PriorityClasses there are; ``default`` names the global one.
+
+    ``system_namespaces``: the namespaces in which Kubernetes' own classes (``system-``) order the queue; "*" for all.
+    """
 
     workload: Mapping[str, int] = field(default_factory=dict)
     pod: Mapping[str, int] = field(default_factory=dict)
     default: str | None = None
+    system_namespaces: frozenset[str] = frozenset({KUBE_SYSTEM})
+
+    def counts(self, name: str, namespace: str) -> bool:
+        """Whether a PriorityClass of pods in this namespace gives their Workload its priority."""
+        return not name.startswith(OF_THE_SYSTEM) or not self.system_namespaces.isdisjoint({namespace, EVERY_NAMESPACE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +55,19 @@ def value_of(raw: Raw) -> int:
     return int(raw["value"])
 
 
-def of_job(class_name: str, pod_sets: Sequence[Raw], classes: PriorityClasses, *, of_pods: str = "") -> Raw | Missing:
+def of_job(
+    class_name: str, pod_sets: Sequence[Raw], classes: PriorityClasses, *, namespace: str, of_pods: str = ""
+) -> Raw | Missing:
     """Returns the parts of a new Workload with its priority (``spec`` fields, annotation), or the class that is
     missing.
 
     ``class_name`` is that of the job's label, '' for none, and ``of_pods`` the PriorityClass that the job names outside
-    of its pod templates.
+    of its pod templates. A class of the system is ignored where it does not count.
     """
     if class_name:
         return _of_workload_class(class_name, classes)
     named = (of_pods, *map(_pod_class, pod_sets))
-    name = next((found for found in named if found), classes.default)
+    name = next((found for found in named if found and classes.counts(found, namespace)), classes.default)
     if name is None:
         return {"spec": {"priority": names.DEFAULT_PRIORITY}}
     value = classes.pod.get(name)

@@ -227,6 +227,18 @@ CASES = [
             ),
             ("only-by-borrowing", job(asks={"cpu": "10"}), ""),
             (
+                "system-priority-class",
+                job(priorityClassName="system-node-critical"),
+                "PriorityClass system-node-critical does not order the queue in this namespace: the job waits with the"
+                " default priority",
+            ),
+            (
+                "long-grace-period",
+                job(terminationGracePeriodSeconds=86400),
+                "terminationGracePeriodSeconds 86400: when the job is stopped its pods may hold its quota for minutes;"
+                " set 300 or less",
+            ),
+            (
                 "resource-not-covered",
                 job("empty"),
                 'ClusterQueue "empty" has no quota for cpu (asked: 1): it has no resourceGroups;'

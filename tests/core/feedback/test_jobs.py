@@ -155,6 +155,22 @@ CASES = [
         )
     ),
     pytest.param(
+        job(priorityClassName="system-node-critical"),
+        "",
+        "system-priority-class",
+        "PriorityClass system-node-critical does not order the queue in this namespace: the job waits with the default"
+        " priority",
+        id="a class of the system",
+    ),
+    pytest.param(
+        job(terminationGracePeriodSeconds=86400),
+        "",
+        "long-grace-period",
+        "terminationGracePeriodSeconds 86400: when the job is stopped its pods may hold its quota for minutes;"
+        " set 300 or less",
+        id="a day to terminate",
+    ),
+    pytest.param(
         job(queue="gpu-experiments"),
         "",
         "local-queue-not-found",
@@ -872,6 +888,29 @@ GPUS = """
 def test_the_resource_that_was_meant_is_named(written: str) -> None:
     (text,) = [each.message for each in of_job(job(requests={written: "1"}), world(GPUS))]
     assert text == f'ClusterQueue "team-a" has no quota for {written} (asked: 1): did you mean nvidia.com/gpu?'
+
+
+def test_a_class_of_the_system_that_does_not_order_the_queue_is_named() -> None:
+    system = PriorityClasses({"urgent": 1000}, {"system-node-critical": 2000001000})
+    lookup = replace(world(), classes=lambda: system)
+    asked = job(priorityClassName="system-node-critical")
+    assert [each.message for each in of_job(asked, lookup)] == [
+        "PriorityClass system-node-critical does not order the queue in this namespace: the job waits with the default"
+        " priority"
+    ]
+    assert of_job(replace(asked, priority_class="urgent"), lookup) == (), "its label orders the queue"
+    everywhere = replace(system, system_namespaces=frozenset("*"))
+    assert of_job(asked, replace(lookup, classes=lambda: everywhere)) == ()
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(86400, True), (301, True), (300, False), (30, False)])
+def test_a_long_time_to_terminate_is_named(seconds: int, told: bool) -> None:
+    found = [each.message for each in of_job(job(terminationGracePeriodSeconds=seconds), world())]
+    text = (
+        f"terminationGracePeriodSeconds {seconds}: when the job is stopped its pods may hold its quota for minutes;"
+        " set 300 or less"
+    )
+    assert found == ([text] if told else [])
 
 
 def test_no_message_recommends_a_priority_class_of_the_system() -> None:

@@ -88,7 +88,9 @@ def world(
     state.set_namespace(named("team-b"), named({"team": "b"}))
     for raw in (*named(yaml.safe_load(TEAMS)), *(yaml.safe_load(more) or ())):
         enter(state, raw)
-    classes = PriorityClasses({"urgent": 1000, "batch": 1}, {"high-priority": 1000000})
+    classes = PriorityClasses(
+        {"urgent": 1000, "batch": 1}, {"high-priority": 1000000, "system-node-critical": 2000001000}
+    )
     there = None if nodes is None else [each if isinstance(each, ClusterNode) else ClusterNode(each) for each in nodes]
     allowed = [resource_quotas.read({"metadata": {"name": f"q{n}"}, "spec": spec}) for n, spec in enumerate(quotas)]
     return Lookup(

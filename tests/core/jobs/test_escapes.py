@@ -25,6 +25,7 @@ from core.jobs.release import remain
 from core.model import Key, Raw
 from core.wire.merge import merged
 from core.workload import transitions
+from core.workload.priority import PriorityClasses
 from tests.core.jobs.samples import (
     NOW,
     admitted,
@@ -210,3 +211,20 @@ def test_the_sentence_about_remaining_pods_names_some_of_them_and_the_command() 
     )
     assert "1 of its pods still runs (a)" in remain(AWAITS, ["a"])
     assert "more than 4 of its pods still run (a, b, c, ...)" in remain(AWAITS, ["c", "a", "b", "d"], more=True)
+
+
+@pytest.mark.parametrize("name", ["system-node-critical", "system-cluster-critical"])
+@pytest.mark.parametrize(
+    ("namespaces", "priority"),
+    [({"kube-system"}, 5), ({"ns"}, 2_000_000_000), ({"*"}, 2_000_000_000), (set(), 5)],
+    ids=["by default", "in this namespace", "as in Kueue", "nowhere"],
+)
+def test_a_class_of_the_system_outranks_nobody_where_it_does_not_count(
+    name: str, namespaces: set[str], priority: int
+) -> None:
+    """Every user can name these classes, and their values are above those of all others."""
+    pod = {name: 2_000_000_000, "usual": 5}
+    classes = PriorityClasses(pod=pod, default="usual", system_namespaces=frozenset(namespaces))
+    action = decide(situation(job(pod={"priorityClassName": name}), classes=classes))
+    assert isinstance(action, CreateWorkload)
+    assert action.manifest["spec"]["priority"] == priority

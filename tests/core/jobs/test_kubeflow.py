@@ -143,7 +143,8 @@ def test_the_priority_of_a_job_without_a_workload_priority_class(policy: str, gi
     if policy:
         found["spec"]["runPolicy"]["schedulingPolicy"] = {"priorityClass": policy}
     classes = PriorityClasses(pod={"urgent": 9, "low": 1})
-    parts = of_job("", PY_TORCH_JOB.pod_sets(found), classes, of_pods=PY_TORCH_JOB.priority_class(found))
+    of_pods = PY_TORCH_JOB.priority_class(found)
+    parts = of_job("", PY_TORCH_JOB.pod_sets(found), classes, namespace="ns", of_pods=of_pods)
     assert isinstance(parts, dict)
     assert parts["spec"]["priority"] == value
 
