@@ -379,6 +379,7 @@ class Event:
     MULTIKUEUE: Final = "MultiKueue"
     OWNER_REFERENCES_ADDED: Final = "OwnerReferencesAdded"
     WORKLOAD_NAME_CONFLICT: Final = "WorkloadNameConflict"
+    WORKLOAD_CREATED_AGAIN: Final = "WorkloadCreatedAgain"
     FORCEFULLY_DELETED: Final = "KueueForcefullyDeleted"
     DELETED: Final = "Deleted"
     PODS_NOT_RUNNING: Final = "PodsNotRunning"

@@ -92,6 +92,15 @@ def stopped(message: str) -> Event:
     return Event(NORMAL, names.Event.STOPPED, message)
 
 
+def created_again(workload: Key, times: int, seconds: float) -> Event:
+    """On the job: its Workload is deleted whenever it was created."""
+    text = (
+        f"Workload {workload} was created {times} times in a short time; it is created again after {seconds:.0f} s at"
+        " the earliest: another object may use its name, or a program may delete it"
+    )
+    return Event(WARNING, names.Event.WORKLOAD_CREATED_AGAIN, text)
+
+
 def pods_overdue(seconds: float) -> Event:
     """On the job: its quota is released although pods of it may remain."""
     text = (

@@ -20,6 +20,7 @@ from api import names
 from api.objects import key_of
 from controller import events, resources
 from controller.caches import Caches
+from controller.churn import Churn
 from controller.departures import Departures
 from controller.elastic import ungate
 from controller.events import Recorder
@@ -42,6 +43,7 @@ from core.jobs.actions import (
     DeleteWorkload,
     LetGo,
     Nothing,
+    Prepare,
     Problem,
     RemoveFinalizer,
     Start,
@@ -115,6 +117,7 @@ class JobReconciler:
         *,
         budget: Budget | None = None,
         owners: Owners | None = None,
+        churn: Churn | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.kind = kind
@@ -126,6 +129,7 @@ class JobReconciler:
         self.settings = settings
         self.managed = Managed(caches, settings, owners or Owners(caches))
         self.clock = clock
+        self.churn = churn or Churn()
         self.departures = Departures(caches, writer, clock)
         self.stops = Stops(kind, caches, writer, clock)
         self.store = caches.stores[self.resource]
@@ -357,6 +361,8 @@ class JobReconciler:
             case Problem():
                 self._tell_problem(key, job, action)
             case CreateWorkload():
+                if wait := self.churn.wait(key_of(action.manifest)):
+                    return wait
                 await self._create(job, action.manifest)
             case UpdateWorkload():
                 with self._reporting_refusal(job, action.workload):
@@ -384,6 +390,8 @@ class JobReconciler:
             case WorkloadStatus():
                 await self._patch_workload(action.workload, action.patch, "status")
                 self._status_written(job, action)
+            case Prepare():
+                await self._write(key, action.writes)
             case Start():
                 self.stops.started(key, job)
                 try:
@@ -419,6 +427,8 @@ class JobReconciler:
         key = key_of(created)
         log.info("workload created", workload=str(key), job=job["metadata"]["name"])
         self._tell(job, events.created_workload(key))
+        if times := self.churn.created(key):
+            self._tell(job, events.created_again(key, times, self.churn.wait(key)))
         since = epoch(job["metadata"]["creationTimestamp"])
         if job["metadata"].get("generation", 1) == 1:  # one that was changed since may have had no queue before
             queue = Key(key.namespace, meta.queue_name(job))

@@ -17,6 +17,7 @@ from api import names
 from api.objects import key_of
 from controller import events, resources
 from controller.caches import Caches
+from controller.churn import Churn
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.store import Store
@@ -89,6 +90,7 @@ class PodOwnerReconciler:
         settings: Settings,
         *,
         owners: Owners | None = None,
+        churn: Churn | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.kind = kind
@@ -96,6 +98,7 @@ class PodOwnerReconciler:
         self.writer = writer
         self.recorder = recorder
         self.managed = Managed(caches, settings, owners or Owners(caches))
+        self.churn = churn or Churn()
         self.clock = clock
         self.resource = kind.resource
         self.store = caches.stores[self.resource]
@@ -217,11 +220,17 @@ class PodOwnerReconciler:
     async def _apply(self, owner: Raw, step: Write) -> None:
         match step:
             case CreateWorkload():
+                if wait := self.churn.wait(key_of(step.manifest)):
+                    self.queue.add_after(key_of(owner), wait)
+                    return
                 try:
                     created = await self.writer.create(resources.WORKLOADS, step.manifest)
                 except AlreadyExists:
                     return  # the caches are behind
                 self._tell(owner, events.created_workload(key_of(created)))
+                if times := self.churn.created(key_of(created)):
+                    again = self.churn.wait(key_of(created))
+                    self._tell(owner, events.created_again(key_of(created), times, again))
             case UpdateWorkload():
                 await self.writer.patch(resources.WORKLOADS, step.workload, step.patch)
             case DeleteWorkload():

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from api.objects import Raw, Resource
 from controller import families, resources
 from controller.caches import Caches
+from controller.churn import Churn
 from controller.custom_labels import CustomLabels
 from controller.dispatch import Dispatcher
 from controller.events import PROVISIONING, SCHEDULER, VARIANTS, WORKLOADS, Events, job_component
@@ -163,6 +164,7 @@ class Controller:
         self.variants = Variants(self.caches, writer, Events(self._recorder, VARIANTS))
         self.queues = QueueStatuses(self.caches, writer, budget=self.budget)
         self.mirror = QueueMirror(self.caches, writer)
+        churn = Churn()
         self.jobs = [
             JobReconciler(
                 kind,
@@ -173,6 +175,7 @@ class Controller:
                 self.settings,
                 budget=self.budget,
                 owners=self.owners,
+                churn=churn,
             )
             for kind in kinds
         ]
@@ -193,6 +196,7 @@ class Controller:
                 Events(self._recorder, job_component(each.framework)),
                 self.settings,
                 owners=self.owners,
+                churn=churn,
             )
             for each in owners
         ]

@@ -14,7 +14,7 @@ import yaml
 from api import configuration
 from api.configuration import ConfigurationError
 from api.kinds import KINDS
-from api.names import GROUP, LEADER_ELECTION_ID, Condition, Finalizer
+from api.names import GROUP, LEADER_ELECTION_ID, Condition, Event, Finalizer
 from app.published import Published
 from cli.main import COMMANDS
 from core.diagnosis.findings import RULES
@@ -52,6 +52,7 @@ OURS: Final[dict[str, Callable[[], str]]] = {
     "LocalQueue ... doesn't exist": lambda: source(lifecycle.why_not_queued, "LocalQueue {w.queue} doesn't exist"),
     "ClusterQueue ... is inactive": lambda: messages.inactive("team-a"),
     "PodsRemain": lambda: Condition.PODS_REMAIN,
+    "WorkloadCreatedAgain": lambda: Event.WORKLOAD_CREATED_AGAIN,
     "invalid Configuration:": refused,
     "the webhook ... has no caBundle": lambda: source(Published._judge, "the webhook {webhook", "has no caBundle"),
     "/readyz": lambda: "/readyz",

@@ -89,6 +89,13 @@ class WorkloadStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepare:
+    """The job gets what admission would have set, which did not see it: the writes, in order."""
+
+    writes: Sequence[Write]
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """The job is admitted: the writes that start it, in order."""
 
@@ -147,6 +154,7 @@ Action = (
     | AwaitPods
     | Ungate
     | WorkloadStatus
+    | Prepare
     | Start
     | Stop
     | LetGo

@@ -28,7 +28,7 @@ from core.jobs.actions import (
     UpdateWorkload,
     WorkloadStatus,
 )
-from core.jobs.elastic import REPLACED, gated_pods, replaced_slices, resized
+from core.jobs.elastic import REPLACED, gated_pods, replaced_slices, resized, without_gate
 from core.jobs.groups import members, without_place
 from core.jobs.kinds.pod import freed, uses_node
 from core.jobs.prebuilt import prebuilt
@@ -422,6 +422,7 @@ RULES: tuple[JobRule, ...] = (
     held_job,
     resized,
     finished_job,
+    without_gate,
     no_workload,
     reclaim,
     readiness,

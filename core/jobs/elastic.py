@@ -12,7 +12,8 @@ from typing import Final
 
 from api import names
 from core.jobs import meta, workload
-from core.jobs.actions import Action, CreateWorkload, Ungate, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import Action, CreateWorkload, Prepare, Ungate, UpdateWorkload, WorkloadStatus
+from core.jobs.fields import at, changed
 from core.jobs.release import deleted, without_finalizer
 from core.jobs.situation import Situation
 from core.jobs.template import is_gated
@@ -29,6 +30,23 @@ REPLACED: Final = (names.FinishedReason.WORKLOAD_SLICE_REPLACED, "Replaced to ac
 def replaced_slices(s: Situation) -> Action | None:
     """The finalizers of slices that were replaced are removed; the slices are kept like other finished Workloads."""
     return next(filter(None, map(without_finalizer, s.replaced)), None)
+
+
+def without_gate(s: Situation) -> Action | None:
+    """An elastic job gets the scheduling gate in its pod templates before it gets a Workload, if admission has not set
+    it: the webhook was not called, or the job had no queue name yet. One that has started keeps its templates.
+    """
+    if s.match is not None or s.active or not s.suspended or s.elastic or not s.asks_to_be_elastic:
+        return None
+    if at(s.job, ("status", "startTime")) is not None:
+        return None
+    after = s.job
+    for slot in s.kind.slots(s.job, s.related):
+        if at(s.job, slot.path):
+            path = (*slot.path, "spec", "schedulingGates")
+            after = changed(after, path, with_gate(at(s.job, path)))
+    writes = s.kind.difference(s.job, after)
+    return Prepare(writes) if writes else None
 
 
 def resized(s: Situation) -> Action | None:

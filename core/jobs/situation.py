@@ -186,10 +186,15 @@ class Situation:
         """Whether the job is resized by slices while it runs: its pods wait with a scheduling gate. The slices of a job
         that runs here for another cluster are made there.
         """
+        return self.asks_to_be_elastic and any(
+            template.is_gated(each["template"]["spec"].get("schedulingGates") or ()) for each in self.pod_sets
+        )
+
+    @property
+    def asks_to_be_elastic(self) -> bool:
+        """Whether the job is to be resized by slices, which it is if its pods have the scheduling gate."""
         made_here = not self.prebuilt_name or names.Label.MULTIKUEUE_ORIGIN in meta.labels(self.job)
-        if not (self.elastic_jobs and self.kind.elastic and meta.elastic(self.job) and made_here):
-            return False
-        return any(template.is_gated(each["template"]["spec"].get("schedulingGates") or ()) for each in self.pod_sets)
+        return self.elastic_jobs and self.kind.elastic and meta.elastic(self.job) and made_here
 
     @cached_property
     def replaced(self) -> tuple[Raw, ...]:

@@ -161,3 +161,15 @@ def covered(found: Raw) -> Raw:
     for container in found["spec"]["template"]["spec"]["containers"]:
         del container["resources"]["requests"]["memory"]
     return found
+
+
+def test_an_elastic_job_that_is_queued_later_gets_its_gate_from_the_controller(world: World) -> None:
+    world.queue("team", 4)
+    unseen = elastic("job", "team", pods=1)
+    label = unseen["metadata"].pop("labels")
+    world.create({**unseen, "spec": {**unseen["spec"], "suspend": True}})
+    world.patch("jobs", "job", {"metadata": {"labels": label}})
+    world.until("it runs", lambda: world.running() == {"job"})
+    assert world.jobs()["job"]["spec"]["template"]["spec"]["schedulingGates"] == [GATE]
+    resize(world, 3)
+    world.until("a slice replaces the first one", lambda: set(slices(world)) == {"1", "3"} and len(free(world)) == 3)

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from api.objects import Resource, key_of
 from controller.caches import Caches
+from controller.churn import FREE
 from controller.departures import FIRST_WAIT_SECONDS
 from controller.events import Event
 from controller.jobs import JobReconciler
@@ -358,3 +359,14 @@ async def test_a_write_that_waits_for_its_turn_is_decided_by_what_is_known_then(
 async def _hold(precedence: Precedence, until: asyncio.Event) -> None:
     async with precedence.turn():
         await until.wait()
+
+
+async def test_a_workload_that_is_deleted_whenever_it_was_created_is_created_less_often_and_reported() -> None:
+    found, told = reconciler()
+    waits = []
+    for _ in range(FREE + 2):
+        waits.append(await found.reconcile(KEY))
+        for raw in tuple(found.caches.workloads):
+            found.caches.workloads.observe("DELETED", raw)
+    assert [wait is None for wait in waits] == [True] * FREE + [False] * 2
+    assert [event.reason for event in told.events] == ["CreatedWorkload"] * FREE + ["WorkloadCreatedAgain"]

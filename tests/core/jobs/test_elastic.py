@@ -14,6 +14,7 @@ from core.jobs.actions import (
     CreateWorkload,
     DeleteWorkload,
     Nothing,
+    Prepare,
     Start,
     Stop,
     Ungate,
@@ -257,3 +258,27 @@ def test_pods_of_each_pod_set_are_counted_apart_and_ended_ones_not_at_all() -> N
 def test_a_slice_is_decoded_with_what_it_replaces() -> None:
     value = read(LARGER)
     assert (value.replaces, value.slice_name) == (workload.key(RUNS), RUNS["metadata"]["name"])
+
+
+def test_an_elastic_job_that_admission_did_not_see_gets_the_gate_before_its_workload() -> None:
+    unseen = job(annotations=ELASTIC, pod={"schedulingGates": [{"name": "example.com/other"}]})
+    action = decide(situation(unseen))
+    assert isinstance(action, Prepare)
+    (patch,) = patches(action.writes)
+    seen = merged(unseen, patch.body)
+    assert seen["spec"]["template"]["spec"]["schedulingGates"] == [{"name": "example.com/other"}, GATE]
+    assert seen["spec"]["suspend"]
+    created = decide(situation(seen))
+    assert isinstance(created, CreateWorkload)
+    assert created.manifest["metadata"]["annotations"]["kueue.x-k8s.io/elastic-job"] == "true"
+
+
+@pytest.mark.parametrize("why", ["the feature is off", "not elastic", "its template is fixed", "it has pods"])
+def test_no_other_job_gets_the_gate(why: str) -> None:
+    statuses: dict[str, Raw] = {
+        "its template is fixed": {"startTime": "2026-01-01T00:00:00Z"},
+        "it has pods": {"active": 1},
+    }
+    status = statuses.get(why, {})
+    found = job(annotations={} if why == "not elastic" else ELASTIC, status=status)
+    assert not isinstance(decide(situation(found, elastic_jobs=why != "the feature is off")), Prepare)
