@@ -202,6 +202,8 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/writes.py:Writer.create": "called by the others",
     "controller/writes.py:Writer.patch": "called by the others",
     "controller/writes.py:Writer.delete": "called by the others",
+    "controller/guard.py:Guard._evict": "decided again from the pods that run: tests/controller/test_guard.py",
+    "controller/guard.py:Guard._delete": "the same",
     "controller/departures.py:Departures._tell": "only a condition that people read",
     "controller/elastic.py:_ungate_one": "pods of elastic jobs: no quota depends on it, tests/cluster/test_elastic.py",
     "controller/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",

@@ -50,7 +50,8 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[None]:
     before = len(served.log)
     yield
     account = f'"account":"{world.namespace}/'
-    lines = [line for line in served.log[before:] if "pods run without quota" in line and account in line]
+    found = [line for line in served.log[before:] if "pods run without quota" in line and account in line]
+    lines = [line for line in found if '"repeated":' not in line]  # those say later what an earlier test brought about
     assert not lines, f"the guard found pods without quota: {lines[:3]}"
 
 

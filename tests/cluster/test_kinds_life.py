@@ -209,6 +209,7 @@ def by_tenant(world: World, tmp_path_factory: pytest.TempPathFactory) -> Kubectl
     return of_kinds(world, tmp_path_factory.mktemp("tenant"))
 
 
+@pytest.mark.exceeds
 @pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: f"{trick.case}: {trick.called}")
 def test_no_trick_with_what_its_operator_made_runs_more_pods_than_were_admitted(
     world: World, by_tenant: Kubectl, trick: Trick
@@ -355,6 +356,7 @@ def test_nodes_are_asked_for_with_the_rights_of_the_chart(world: World) -> None:
 REASONED = {
     Use("kueue.x-k8s.io", "workloads", "get"): "read again after a write of unknown outcome or with a conflict",
     Use("kueue.x-k8s.io", "workloads/status", "patch"): "one that changed after the patch was made for it",
+    Use("", "events", "list"): "why an admitted job has no pods, a minute after its start",
     Use("", "podtemplates", "delete"): "one that was made for a request that never was",
     **{
         Use("", "configmaps", verb, "kube-system", "extension-apiserver-authentication"): "a role of Kubernetes"

@@ -181,7 +181,7 @@ def test_advice_about_a_jobset_names_the_fields_that_count_its_pods() -> None:
         each["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     response = ask(VALIDATE, review_of(made, resource="jobsets"), knows=world(), settings=JOB_SETS)
     assert response["warnings"] == [
-        "never starts: 20 pods ask for 20 cpu, the maximum is 12; set replicas times parallelism to 12 or less"
+        "never starts: 20 pods ask for 20 cpu, it allows 12 in standard; set replicas times parallelism to 12 or less"
     ]
 
 
@@ -207,19 +207,18 @@ def asking(found: Any, cpu: str) -> Any:
         (
             RAY_JOB,
             ray(RAY_JOB, group("small", 20)),
-            "never starts: 20 pods of worker group small ask for 20 cpu, the maximum is 12; set replicas to 12 or less",
+            "never starts: 20 pods of worker group small ask for 20 cpu, it allows 12 in standard;"
+            " set replicas to 12 or less",
         ),
         (
             RAY_CLUSTER,
             ray(RAY_CLUSTER, group("tpu", 5, numOfHosts=4)),
-            "never starts: 20 pods of worker group tpu ask for 20 cpu, the maximum is 12;"
-            " set replicas times numOfHosts to 12 or less",
+            "never starts: 20 pods of worker group tpu ask for 20 cpu, the ClusterQueue allows 12 in standard",
         ),
         (
             PY_TORCH_JOB,
             kubeflow(PY_TORCH_JOB, {"Master": replica(1), "Worker": replica(20)}),
-            "never starts: 20 pods of replica type Worker ask for 20 cpu, the maximum is 12;"
-            " set replicas of Worker to 12 or less",
+            "never starts: 20 pods of replica type Worker ask for 20 cpu, the ClusterQueue allows 12 in standard",
         ),
         (
             SPARK_APPLICATION,
