@@ -188,6 +188,7 @@ class JobReconciler:
             self.caches.get(of_group),
             self.caches.context(key.namespace).rules,
             self.settings.terminating_pods_timeout,
+            self.settings.guard.injected,
         )
         if len(found) <= LARGE:
             return _decided(self._situation(key, kind.beside(kind.whole(found, self.clock()), *beside)))

@@ -53,12 +53,15 @@ _NO_RULES: Final = RequestRules()
 
 class Place(NamedTuple):
     """What the Workload of a group has counted for a pod set: for how many pods, how many of them have given their
-    quota back, and the requests of each; None where nobody asks for them.
+    quota back, and the requests of each; None where nobody asks for them. A pod with containers that the template has
+    not (``containers``) may ask for ``injected`` more.
     """
 
     places: int
     reclaimed: int = 0
     requests: Requests | None = None
+    containers: frozenset[str] = frozenset()
+    injected: Requests | None = None
 
 
 class Sorted(NamedTuple):
@@ -102,10 +105,12 @@ class PodGroup(Pod):
         value: Workload | None,
         rules: RequestRules,
         longest: float = float("inf"),
+        injected: Requests | None = None,
     ) -> Raw:
         """Returns the group as it is beside the Workload of its name: what that has counted, by pod set, and without
         pods that name a group whose Workload belongs to the owner of others (``strangers``). Pods that terminate count
-        for at most ``longest`` seconds.
+        for at most ``longest`` seconds. ``injected`` is what admission of others may add to the pods of a StatefulSet
+        or LeaderWorkerSet, whose Workload has their templates without that.
         """
         found = {**job, "rules": rules, "longest": longest, "sorted": {}}
         if workload is None or value is None:
@@ -114,7 +119,7 @@ class PodGroup(Pod):
             others = [pod for pod in job["members"] if not _is_of(pod, by)]
             own = {"rules": rules, "longest": longest, "strangers": others}
             found = {**self.whole(mine, job["now"]), **own} if others else found
-        return {**found, "counted": counted(value)}
+        return {**found, "counted": counted(value, workload if by else None, injected or {})}
 
     def settles_in(self, job: Raw) -> float | None:
         """After how many seconds a pod that is being deleted counts as gone although it is still there."""
@@ -286,10 +291,12 @@ def _sorted_out(job: Raw, pod_sets: Sequence[Raw]) -> Sorted:
     return found._replace(absent=absent)
 
 
-def counted(workload: Workload) -> dict[str, Place]:
+def counted(workload: Workload, made_of_templates: Raw | None, injected: Requests) -> dict[str, Place]:
     """Returns what a Workload has counted, by pod set. Of requests by its spec and by its admission the larger ones:
     defaults of the namespace may have changed since.
     """
+    pod_sets = made_of_templates["spec"].get("podSets") or () if made_of_templates is not None else ()
+    templates = {each["name"]: _containers(each["template"]) for each in pod_sets}
     given = {each.name: each for each in workload.admission.pod_sets} if workload.admission is not None else {}
     found = {}
     for each in workload.pod_sets:
@@ -297,8 +304,23 @@ def counted(workload: Workload) -> dict[str, Place]:
         if assigned is not None and assigned.count:
             for resource, amount in assigned.usage.items():
                 asked[resource] = max(asked.get(resource, 0), amount // assigned.count)
-        found[each.name] = Place(each.count, workload.reclaimable.get(each.name, 0), asked)
+        known = templates.get(each.name)
+        found[each.name] = Place(
+            each.count,
+            workload.reclaimable.get(each.name, 0),
+            asked,
+            containers=known or frozenset(),
+            injected=injected if known else None,
+        )
     return found
+
+
+def _containers(pod: Raw) -> frozenset[str]:
+    """The names of the containers of a pod or of a template."""
+    spec = pod.get("spec") or {}
+    return frozenset(
+        str(each.get("name")) for kind in ("containers", "initContainers") for each in spec.get(kind) or ()
+    )
 
 
 def exceeds(job: Raw, pod: Raw, place: Place) -> list[tuple[str, int, int]]:
@@ -307,9 +329,11 @@ def exceeds(job: Raw, pod: Raw, place: Place) -> list[tuple[str, int, int]]:
     """
     if place.requests is None:
         return []
-    asked = requests(pod, job.get("rules") or _NO_RULES)
-    counted = place.requests
-    return [(name, amount, counted.get(name, 0)) for name, amount in asked.items() if amount > counted.get(name, 0)]
+    asked, counted = requests(pod, job.get("rules") or _NO_RULES), place.requests
+    over = [(name, amount, counted.get(name, 0)) for name, amount in asked.items() if amount > counted.get(name, 0)]
+    if not over or not place.injected or _containers(pod) <= place.containers:
+        return over
+    return [(name, amount, has) for name, amount, has in over if amount - place.injected.get(name, 0) > has]
 
 
 def roles_of(pod: Raw) -> Iterator[str]:

@@ -323,6 +323,28 @@ def test_pods_that_terminate_count_no_longer_than_the_operator_allows(longest: f
     assert POD_GROUP.settles_in(job) == (10.0 if active else None)
 
 
+OF_A_SET: Raw = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "set", "uid": "set-uid", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("set_owns", "sidecar", "runs"),
+    [(True, "100m", True), (True, "2", False), (False, "100m", False)],
+    ids=["a mesh adds a container", "more than a mesh adds", "to a group that counted its pods as they are"],
+)
+def test_what_others_add_to_the_pods_of_a_set_takes_no_place_from_them(
+    set_owns: bool, sidecar: str, runs: bool
+) -> None:
+    raw = admitted(workload_of(*three()))
+    mine = {"ownerReferences": [OF_A_SET]} if set_owns else {}
+    raw["metadata"] |= mine
+    pods = [merged(each, {"metadata": mine}) for each in three()]
+    for each in pods:
+        each["spec"]["containers"].append({"name": "proxy", "resources": {"requests": {"cpu": sidecar}}})
+    job = POD_GROUP.beside(group(*pods), raw, read(raw), RequestRules(), injected={"cpu": 500})
+    found = sort_out(job, raw["spec"]["podSets"])
+    assert (len(found.kept), len(found.uncounted)) == ((3, 0) if runs else (0, 3))
+
+
 @pytest.mark.parametrize("gated", [True, False], ids=["that waits", "whose pods have ended"])
 def test_a_group_that_a_user_deletes_is_let_go_with_its_workload(gated: bool) -> None:
     pods = [merged(each, {"metadata": {"deletionTimestamp": GONE}}) for each in three(gated=gated)]
