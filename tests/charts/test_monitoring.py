@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 import yaml
@@ -23,6 +25,7 @@ from certs.live import LiveContext
 from certs.pki import new_authority
 from certs.record import Record
 from controller.families import FAMILIES, ROLE
+from controller.guard import Guard
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.pressure import Budget
@@ -60,7 +63,8 @@ def served() -> dict[str, set[str]]:
     Verdicts(metrics.registry)._verdicts.labels("", "", "")
     client = Client(Connection("https://127.0.0.1:1"))
     reflectors = [Reflector(client, WORKLOADS, Store("workloads", verbatim))]
-    of_the_controller = of_controller(client, reflectors, Budget(client.pressure), lambda: True)
+    guard = cast("Guard", SimpleNamespace(pods=(), did=Counter()))
+    of_the_controller = of_controller(client, reflectors, Budget(client.pressure), lambda: True, guard)
     live = LiveContext()
     live.pair = new_authority(datetime.now(UTC), timedelta(days=1))
     keeper = Keeper(DirectoryStore(Path()), live, ("localhost",), clock=lambda: datetime.now(UTC))
@@ -166,7 +170,7 @@ FIRING: Final[dict[str, list[Raw]]] = {
     "SeiretsuEvictionStorm": [
         series("kueue_evicted_workloads_total{JOB,cluster_queue='a',reason='Preempted'}", "0+5x90"),
     ],
-    "SeiretsuPodsWithoutQuota": [series("seiretsu_guard_stops_total{JOB,what='deleted_pods'}", "0x60 1x30")],
+    "SeiretsuPodsWithoutQuota": [series("seiretsu_guard_stops_total{JOB,what='deleted_pods'}", "0x80 1x10")],
     "SeiretsuQuotaExceeded": [
         series("kueue_cohort_subtree_resource_reservations{JOB,cohort='a',flavor='f',resource='cpu'}", "9x90"),
         series("kueue_cohort_subtree_quota{JOB,cohort='a',flavor='f',resource='cpu'}", "8x90"),

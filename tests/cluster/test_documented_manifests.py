@@ -295,7 +295,7 @@ def test_seed_0_slides_28_and_37_tenants_that_borrow(desk: World) -> None:
     owns = 'asks for 11 nvidia.com/gpus, "tenant-a" has 10, cohort "borrowing-cohort" lends none'
     warned(desk, job("a", **asks_11), f"never starts: {owns}; ask for 10 or less")
     put(desk, "apply", other)
-    nodeless = 'no node has the labels of flavor "k80": its pods stay pending until such a node is added'
+    nodeless = f'no node has the labels of flavor "k80" ({ACCELERATOR}=nvidia-tesla-k80): its pods stay pending'
     warned(desk, job("a", **asks_11), nodeless)  # what it lacks is borrowed at once
     untolerated = (
         "no flavor matches pod set main: k80 needs a toleration of cloud.provider.com/preemptible=true:NoSchedule"
