@@ -16,7 +16,7 @@ import contextlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final, Literal, NamedTuple, cast, get_args
 
@@ -28,7 +28,7 @@ from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.client import Client
-from controller.kube.errors import Conflict, Forbidden, NotFound, Unauthorized
+from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unauthorized
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store
 from controller.kube.workqueue import WorkQueue
@@ -69,6 +69,12 @@ SWEEP_SECONDS: Final = 30.0
 """How often all pods are looked at that are counted for no job, or terminate."""
 UNCONFIRMED_SECONDS: Final = 2.0
 """How long an account is left alone of which only the watch, and not the API server, shows an excess."""
+LOOKS_AT_ONCE: Final = 20
+"""Accounts that are looked at without a pause."""
+PATIENT_ACTS: Final = 50
+MOST_WAIT_SECONDS: Final = 30.0
+"""After so many acts in succession that did not help, an account waits so long for the next one; a new pod of it does
+not."""
 AT_ONCE: Final = 100
 """So many pods are deleted before they are listed again."""
 SHARE: Final = 0.1
@@ -101,7 +107,8 @@ class Counted:
 
     ``grant`` is what its Workloads grant, None if that is not computed, and until when if they do not change; ``left``
     is what they granted until a moment ago, which counts until ``leaves``. ``due`` is when the account is looked at
-    again, 0 if nothing exceeds.
+    again, 0 if nothing exceeds. ``leaving`` are those that terminate, ``ended`` the uids of those whose grace period
+    was ended, and ``acts`` how often in succession something was stopped.
     """
 
     account: Account
@@ -113,6 +120,9 @@ class Counted:
     due: float = 0.0
     pods: int = 0
     reported: float = 0.0
+    leaving: dict[str, Pod] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    acts: int = 0
 
 
 class Charge(NamedTuple):
@@ -214,7 +224,8 @@ class Guard:
         if above is not None:
             return self._of_uid(kin.namespace, above.uid) or Account(kin.namespace, above.uid), False
         group = meta.pod_group(kin.raw)
-        if group and self._enabled:
+        known = bool(group) and self.caches.workloads.get(Key(kin.namespace, group)) is not None
+        if group and self._enabled and (known or self._to_be_queued(pod)):
             return Account(kin.namespace, f"workload/{group}"), False
         if kin.above is not None and parent(kin.raw) in OF_GROUPS:
             return self._of_owner(kin.namespace, kin.above.uid)
@@ -289,9 +300,22 @@ class Guard:
             counted.shapes[pod.shape] += sign
             if not counted.shapes[pod.shape]:
                 del counted.shapes[pod.shape]
+        elif sign > 0:
+            counted.leaving[pod.uid] = pod
+        elif counted.leaving.get(pod.uid) is pod:
+            del counted.leaving[pod.uid]
+            counted.ended.discard(pod.uid)
         if not counted.pods:
             self._counted.pop(counted.account, None)
-            self._suspects[counted.account.namespace].pop(counted.account, None)
+            self._forget(counted)
+
+    def _forget(self, counted: Counted) -> None:
+        """An account is no suspect any more."""
+        suspects = self._suspects.get(counted.account.namespace)
+        if suspects is not None:
+            suspects.pop(counted.account, None)
+            if not suspects:
+                del self._suspects[counted.account.namespace]
 
     def _workloads(self, account: Account) -> list[Workload]:
         """The Workloads of an account."""
@@ -383,8 +407,8 @@ class Guard:
             for place, uid in enumerate(list(self._unsettled), start=1):
                 pod = self.pods.get(uid)
                 if pod is None:
-                    del self._unsettled[uid]
-                else:
+                    self._unsettled.pop(uid, None)
+                elif uid in self._unsettled:  # it may have settled, or ended, in a pause
                     self._unsettled[uid] += 1
                     self._again(pod)
                 if not place % 25:
@@ -412,38 +436,51 @@ class Guard:
         return now - pod.deleted > self.settings.guard.terminating_seconds
 
     def _again(self, pod: Pod) -> None:
-        """Attributes a pod again that is counted for nothing."""
-        pod.charge = self._charged(pod)
-        if isinstance(pod.charge, Charge):
-            self._count(pod.charge.counted, pod, 1)
-            self._compare(pod.charge.counted)
+        """Attributes a pod again; one that is not known any more, or was replaced by a later state, is left alone."""
+        if self.pods.get(pod.uid) is not pod:
+            return
+        before = pod.charge
+        charge = pod.charge = self._charged(pod, pod)
+        if isinstance(charge, Charge):
+            self._count(charge.counted, pod, 1)
+        if isinstance(before, Charge):
+            self._count(before.counted, pod, -1)
+        if isinstance(charge, Charge):
+            self._compare(charge.counted)
 
     async def reconcile(self, namespace: str) -> float | None:
         """Confirms what exceeds in a namespace, and stops it. Returns after how many seconds to look again."""
-        now, suspects = self.clock(), self._suspects[namespace]
-        for counted in [each for each in suspects.values() if each.due <= now]:
+        now = self.clock()
+        waiting = list(self._suspects.get(namespace, {}).values())
+        for place, counted in enumerate((each for each in waiting if each.due <= now), start=1):
             counted.grant = None
-            late = any(self._late(pod, now) for pod in self._terminating(counted))
+            late = any(self._late(pod, now) for pod in counted.leaving.values() if pod.uid not in counted.ended)
             if not late and not self._excess(counted, self._grant(counted, now)):
-                counted.due = 0.0
-                suspects.pop(counted.account, None)
-                self._compare(counted)
-        due = [each for each in suspects.values() if each.due <= now]
+                self._cleared(counted)
+            if not place % LOOKS_AT_ONCE:
+                await asyncio.sleep(0)
+        due = [each for each in self._suspects.get(namespace, {}).values() if each.due <= now]
         if due:
             acted = await self._confirm(namespace, due)
             took, now = self.clock() - now, self.clock()
             for counted in due:
-                wait = CONFIRM_SECONDS if counted.account in acted else UNCONFIRMED_SECONDS
+                if counted.account in acted:
+                    counted.acts += 1
+                    wait = MOST_WAIT_SECONDS if counted.acts > PATIENT_ACTS else CONFIRM_SECONDS
+                else:
+                    wait = UNCONFIRMED_SECONDS
+                    if not self._excess(counted, self._grant(counted, now)):  # it terminates for too long, within quota
+                        self._cleared(counted)
+                        continue
                 counted.due = now + max(wait, took / SHARE)
-        waits = [each.due - now for each in self._suspects[namespace].values()]
-        if not waits:
-            self._suspects.pop(namespace, None)
+        waits = [each.due - now for each in self._suspects.get(namespace, {}).values()]
         return max(0.01, min(waits)) if waits else None
 
-    def _terminating(self, counted: Counted) -> Iterable[Pod]:
-        if counted.pods == sum(counted.shapes.values()):
-            return ()
-        return (pod for pod in self.pods if isinstance(pod.charge, Charge) and pod.charge.counted is counted)
+    def _cleared(self, counted: Counted) -> None:
+        """Nothing of an account exceeds any more."""
+        counted.due, counted.acts = 0.0, 0
+        self._forget(counted)
+        self._compare(counted)
 
     async def _confirm(self, namespace: str, due: Iterable[Counted]) -> set[Account]:
         """Lists the pods of a namespace as they are, and acts on what exceeds in these accounts, which it returns."""
@@ -452,7 +489,11 @@ class Guard:
         async with contextlib.aclosing(pages):
             async for page in pages:
                 for raw in page["items"]:
-                    pod = self.pods.lean(raw)
+                    try:
+                        pod = self.pods.lean(raw)
+                    except Exception as error:
+                        log.warning("pod skipped: not readable", error=repr(error))
+                        continue
                     account, stray = self._attributed(pod, self.pods.get(pod.uid)) or (None, False)
                     if account in found:
                         found[account].append(Charged(pod, stray))
@@ -472,9 +513,14 @@ class Guard:
             )
             if verdict is not None and self._ends(namespace):
                 verdict = replace(verdict, evict=(), delete=())
-            if verdict is not None and (verdict.evict or verdict.delete or verdict.end):
+            if verdict is None:
+                continue
+            try:
+                if await self._act(counted, verdict, workloads):
+                    acted.add(counted.account)
+            except ApiError as error:  # the other accounts of the namespace do not wait for it
+                log.warning("pods without quota were not stopped", account="/".join(counted.account), error=str(error))
                 acted.add(counted.account)
-                await self._act(counted, verdict, workloads)
         return acted
 
     def _ends(self, namespace: str) -> bool:
@@ -494,20 +540,28 @@ class Guard:
         kinds = ("containers", "initContainers")
         return frozenset(str(each["name"]) for spec in specs for kind in kinds for each in spec.get(kind) or ())
 
-    async def _act(self, counted: Counted, verdict: Verdict, workloads: Iterable[Workload]) -> None:
+    async def _act(self, counted: Counted, verdict: Verdict, workloads: Iterable[Workload]) -> bool:
+        """Stops what exceeds; returns whether anything was left to do. A grace period is ended once."""
         now = self.clock()
         if not self.settings.guard.evicts:
+            counted.acts = PATIENT_ACTS
             if now - counted.reported >= REPORTED_SECONDS:
                 counted.reported = now
                 self.did["reported_jobs"] += 1
                 self._report(verdict, workloads)
-            return
+            return True
+        end = [pod for pod in verdict.end if pod.uid not in counted.ended]
+        if not (verdict.evict or verdict.delete or end):
+            return False
         log.warning("pods run without quota", account="/".join(counted.account), what=verdict.sentence)
         for value in workloads:
             if value.key in verdict.evict:
                 await self._evict(value, verdict.sentence)
-        for pod in (*verdict.delete, *verdict.end)[:AT_ONCE]:
+        for pod in (*verdict.delete, *end)[:AT_ONCE]:
+            if pod.deleted:
+                counted.ended.add(pod.uid)
             await self._delete(pod, verdict.sentence)
+        return True
 
     def _report(self, verdict: Verdict, workloads: Iterable[Workload]) -> None:
         event = events.without_quota(verdict.sentence)

@@ -19,6 +19,7 @@ from typing import Any, Final
 import yaml
 
 from api.names import Annotation, Label, SchedulingGate
+from core.jobs.fields import Path as FieldPath
 from core.jobs.fields import Setting
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
@@ -120,21 +121,24 @@ def _no_more_pods(kind: JobKind) -> str:
 
 def _gated(kind: JobKind) -> str:
     """CEL: the pods of an elastic job wait with a scheduling gate, so there may be more of them."""
-    gates = ".".join(("oldObject", *map(str, kind.first_template), "spec", "schedulingGates"))
-    return f"(has({gates}) && {gates}.exists(gate, gate.name == '{SchedulingGate.ELASTIC_JOB}'))"
+    path = (*kind.first_template, "spec", "schedulingGates")
+    has_gate = f"{_field('oldObject', path)}.exists(gate, gate.name == '{SchedulingGate.ELASTIC_JOB}')"
+    return f"({_there('oldObject', path)} && {has_gate})"
 
 
 def _below(kind: JobKind, options: Options) -> list[Raw]:
     """Returns the policy that what the controller of a started job made of this kind gets more pods from that
     controller alone. A start marks the pod templates, so that objects below jobs that are not queued are left alone.
     """
-    annotations = ".".join(("oldObject", *map(str, kind.first_template), "metadata", "annotations"))
+    annotations = (*kind.first_template, "metadata", "annotations")
+    marked = f"{_there('oldObject', annotations)} && '{Annotation.WORKLOAD}' in {_field('oldObject', annotations)}"
     references = "oldObject.metadata.ownerReferences"
-    owned = f"has({references}) && {references}.exists(o, has(o.controller) && o.controller"
+    owned = f"has({references}) && {references}.exists(o, has(o.controller) && o.controller && {OF_A_JOB}"
     conditions = [
         _by_others(options.trust),
-        {"name": "below-an-owner", "expression": f"{owned})"},
-        {"name": "started", "expression": f"has({annotations}) && '{Annotation.WORKLOAD}' in {annotations}"},
+        {"name": "below-a-job", "expression": f"{owned})"},
+        {"name": "started", "expression": marked},
+        {"name": "not-suspended", "expression": f"!({_held('object', kind.hold({}))})"},
     ]
     rule = {
         "apiGroups": [kind.group],
@@ -142,15 +146,24 @@ def _below(kind: JobKind, options: Options) -> list[Raw]:
         "operations": ["UPDATE"],
         "resources": [kind.plural],
     }
-    expression = f"{_no_more_pods(kind)} || ({owned} && {options.trust.controls}))"
+    expression = f"{_no_more_pods(kind)} || ({owned} && {options.trust.creates}))"
     validation = {"expression": expression, "message": BELOW, "reason": "Forbidden"}
     return _validating(f"keep-size-of-{kind.plural}", [rule], conditions, [validation], options)
 
 
 def _held(variable: str, hold: Setting) -> str:
     """CEL: the field that keeps the job from running has the value that does so."""
-    names = [".".join((variable, *map(str, hold.path[: end + 1]))) for end in range(len(hold.path))]
-    return " && ".join((*(f"has({name})" for name in names), f"{names[-1]} == {_literal(hold.value)}"))
+    return f"{_there(variable, hold.path)} && {_field(variable, hold.path)} == {_literal(hold.value)}"
+
+
+def _field(variable: str, path: FieldPath) -> str:
+    """CEL: a field of an object."""
+    return ".".join((variable, *map(str, path)))
+
+
+def _there(variable: str, path: FieldPath) -> str:
+    """CEL: the object has a field, and all above it: a part that is missing above is an error, which refuses."""
+    return " && ".join(f"has({_field(variable, path[: end + 1])})" for end in range(len(path)))
 
 
 def _set(hold: Setting) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from api.builtin import METADATA, fields
 from api.errors import forbidden
+from api.structural import Form
 from core.feedback.rules import fitted
 from core.jobs.kind import JobKind
 from core.model import Raw
@@ -18,6 +20,7 @@ from webhook.patch import Operation
 from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
 
+_FORM: Final = Form(fields(metadata=METADATA))
 REFERENCES: Final = "metadata.ownerReferences"
 NOT_CONTROLLED: Final = (
     "only the controller of an owner creates objects below it: leave out controller: true, or list the account in"
@@ -49,6 +52,9 @@ def refuse_change(request: Request, context: Context) -> Response:
     account = context.account()
     if request.operation != "UPDATE" or not account.name or account.wrote(request):
         return allow()
+    errors = _FORM.errors(request.new()) or _FORM.errors(request.old())
+    if errors:
+        return bad_request("; ".join(map(str, errors)))
     if reference(request.new()) == reference(request.old()):
         return allow()
     return refuse([forbidden(REFERENCES, NOT_CONTROLLED)])

@@ -3,7 +3,8 @@
 Everybody may write owner references, so "follows its owner" counts only if the account of that owner's controller wrote
 them. That is a controller of Kubernetes (a ServiceAccount of kube-system), an account that the operator names, or, as
 long as the operator does not turn that off, any account that may update the status of the owner's kind in all
-namespaces: the controller of a kind must, and no role for tenants allows it. A pod controls what it creates with its
+namespaces, or a ServiceAccount of another namespace that may do so here: the controller of a kind must, and no role for
+tenants allows it. A pod controls what it creates with its
 own token, as a Spark driver its executors.
 """
 
@@ -25,6 +26,16 @@ OF_THE_CLUSTER: Final = (
 
 _POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 _MAY_WRITE: Final = "authorizer.group({group}).resource({resource}).subresource('status').check('update').allowed()"
+_MAY_WRITE_HERE: Final = _MAY_WRITE.replace(".check(", ".namespace(request.namespace).check(")
+_FROM_ELSEWHERE: Final = (
+    "(request.userInfo.username.startsWith('system:serviceaccount:') &&"
+    " !request.userInfo.username.startsWith('system:serviceaccount:' + request.namespace + ':'))"
+)
+"""CEL: a ServiceAccount of another namespace: that of an operator with a Role in each namespace that it works in. No
+tenant of this namespace can use it or give it that right."""
+_RUNS_SETS: Final = _MAY_WRITE.format(group="'leaderworkerset.x-k8s.io'", resource="'leaderworkersets'")
+_SET_OF_A_LEADER: Final = "(request.resource.resource == 'statefulsets' && o.kind == 'Pod')"
+"""CEL: a StatefulSet with the workers of a LeaderWorkerSet's group, which the group's leader, a pod, controls."""
 ADMINISTERS: Final = _MAY_WRITE.format(group=f"'{GROUP}'", resource=f"'{Resource.WORKLOADS}'")
 """CEL: the account may write the status of Workloads in all namespaces, and so decides about quota anyway."""
 PLURAL: Final = (
@@ -100,9 +111,20 @@ class Trust:
         return f"({self.by_rights} && {_MAY_WRITE.format(group=_GROUP, resource=PLURAL)})"
 
     @property
+    def creates(self) -> str:
+        """CEL: the account has the right of a controller of owner ``o``, in all namespaces or, from another namespace,
+        in this one. At most two rights are asked for: more would exceed what an expression may cost.
+        """
+        group, resource = _GROUP, PLURAL
+        anywhere, here = (each.format(group=group, resource=resource) for each in (_MAY_WRITE, _MAY_WRITE_HERE))
+        return (
+            f"({self.by_rights} && ({_SET_OF_A_LEADER} ? {_RUNS_SETS} : ({anywhere} || ({_FROM_ELSEWHERE} && {here}))))"
+        )
+
+    @property
     def believed(self) -> str:
         """CEL: the request comes from the controller of owner ``o``, or from the pod that owner ``o`` is."""
-        return f"({self.fixed} || {_BY_THE_POD} || {self.controls})"
+        return f"({self.fixed} || {_BY_THE_POD} || {self.creates})"
 
     @property
     def claims(self) -> str:
@@ -126,7 +148,7 @@ class Trust:
         known = f"({_NAME} in '{_KINDS}'.split(' ') || {_NAME} in '{self.external}'.split(' '))"
         return (
             f"has({references}) && {references}.exists(o, has(o.controller) && o.controller && {known} && {matters} &&"
-            f" !{_SAME_OWNER} && !(!{_OTHER_JOB} && ({_BY_THE_POD} || {self.controls})))"
+            f" !{_SAME_OWNER} && !(!{_OTHER_JOB} && ({_BY_THE_POD} || {self.creates})))"
         )
 
     @property

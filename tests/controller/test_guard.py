@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -381,3 +383,50 @@ def test_a_bookmark_is_read_although_its_object_is_none() -> None:
         b'"creationTimestamp":null},"spec":{"containers":null},"status":{}}}'
     )
     assert read(line)[1]["metadata"]["resourceVersion"] == "9"
+
+
+async def test_pods_that_end_while_they_are_looked_at_again_end_nothing_else(world: World) -> None:
+    """Their job is gone from its store: more of them than are looked at without a pause."""
+    workload = world.caches.workloads.get(Key("ns", world.workload))
+    assert workload is not None
+    world.caches.workloads.observe("DELETED", workload)
+    world.caches.stores[BATCH_JOB.resource].observe("DELETED", job())
+    names = [f"p{number}" for number in range(60)]
+    world.see(*map(pod, names))
+    assert len(world.guard._unsettled) == len(names)
+    running = asyncio.create_task(world.guard._settle())
+    with patch("controller.guard.SETTLE_SECONDS", 0):
+        await asyncio.sleep(0)
+        for _ in range(3):
+            await asyncio.sleep(0)
+            world.see(*[world.pods[name] for name in list(world.pods)[-10:]], event="DELETED")
+        await asyncio.sleep(0.01)
+    assert not running.done()
+    running.cancel()
+
+
+async def test_a_pod_that_is_attributed_again_is_counted_once(world: World) -> None:
+    world.see(*map(pod, "abc"))
+    for each in world.guard.pods:
+        world.guard._again(each)
+    (counted,) = world.guard._counted.values()
+    assert (counted.pods, sum(counted.shapes.values())) == (3, 3)
+    world.see(*map(pod, "abc"), event="DELETED")
+    assert world.guard._counted == {}
+
+
+async def test_a_pod_on_a_node_that_is_lost_is_ended_once(world: World) -> None:
+    """Nobody confirms that it has ended: it is neither listed nor deleted again and again."""
+    leaving: Raw = {"deletionTimestamp": "2033-05-18T03:33:20Z", "deletionGracePeriodSeconds": 3600}
+    world.see(pod("old", **leaving), *map(pod, "abc"))
+    (old,) = (each for each in world.guard.pods if each.name == "old")
+    world.guard.overdue(old)
+    await world.after(60)
+    assert ([name for name, _ in world.api.deleted], world.api.lists < 5) == (["old"], True)
+
+
+async def test_pods_with_the_label_of_a_group_that_were_never_queued_run_on(world: World) -> None:
+    labels = {"kueue.x-k8s.io/pod-group-name": "mine"}
+    world.see(pod("free", owner=None, labels=labels))
+    await world.after(SECOND)
+    world.at_rest()
