@@ -27,7 +27,8 @@ kind: Configuration
 integrations: {{frameworks: [{frameworks}]}}
 """
 _LOST = """
-multiKueue: {{workerLostTimeout: {lost}, gcInterval: 1s, externalFrameworks: [{{name: Widget.v1.example.com}}]}}
+multiKueue: {{workerLostTimeout: {lost}, gcInterval: 1s, externalFrameworks: [{{name: Widget.v1.example.com}}],
+             kubeConfigs: {{allowHttp: true}}}}
 featureGates: {{MultiKueueKubeConfigPathValidation: false}}
 """
 _GATED = """

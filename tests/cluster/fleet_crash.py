@@ -23,6 +23,7 @@ from controller.run import Controller
 from controller.settings import MultiKueueSettings, Settings
 from core.jobs.elastic import GATE
 from core.multikueue.group import Policy
+from core.multikueue.kubeconfig import Allowed
 from tests.cluster.fleet import Fleet
 from tests.cluster.world import World, condition, done, job, local_queue, ours
 from tests.faults import Fault, FaultProxy, Request, Reset, proxied
@@ -54,7 +55,8 @@ class Mortal:
         """Starts the controller again whenever it has ended, until this is cancelled."""
         policy = Policy(orchestrated=True)
         settings = Settings(
-            multikueue=MultiKueueSettings(policy, gc_interval=1.0), reading=Reading(preemption_gates=True)
+            multikueue=MultiKueueSettings(policy, gc_interval=1.0, allowed=Allowed(http=True)),  # that of the proxies
+            reading=Reading(preemption_gates=True),
         )
         while True:
             async with Client(self._connection) as self._client:
