@@ -140,15 +140,9 @@ def _below(kind: JobKind, options: Options) -> list[Raw]:
         {"name": "started", "expression": marked},
         {"name": "not-suspended", "expression": f"!({_held('object', kind.hold({}))})"},
     ]
-    rule = {
-        "apiGroups": [kind.group],
-        "apiVersions": [kind.version],
-        "operations": ["UPDATE"],
-        "resources": [kind.plural],
-    }
     expression = f"{_no_more_pods(kind)} || ({owned} && {options.trust.creates}))"
     validation = {"expression": expression, "message": BELOW, "reason": "Forbidden"}
-    return _validating(f"keep-size-of-{kind.plural}", [rule], conditions, [validation], options)
+    return _validating(f"keep-size-of-{kind.plural}", [_rule(kind, ("UPDATE",))], conditions, [validation], options)
 
 
 def _held(variable: str, hold: Setting) -> str:
@@ -268,6 +262,16 @@ def _validating(
     return [policy, _binding(f"{kind}Binding", name, {"validationActions": ["Deny"]}, options)]
 
 
+def _rule(kind: JobKind, operations: tuple[str, ...]) -> Raw:
+    """The requests about jobs of a kind."""
+    return {
+        "apiGroups": [kind.group],
+        "apiVersions": [kind.version],
+        "operations": list(operations),
+        "resources": [kind.plural],
+    }
+
+
 def _policy(
     policy: str,
     name: str,
@@ -278,12 +282,6 @@ def _policy(
     conditions: list[Raw],
     rules: Raw,
 ) -> Raw:
-    rule = {
-        "apiGroups": [kind.group],
-        "apiVersions": [kind.version],
-        "operations": list(operations),
-        "resources": [kind.plural],
-    }
     if not options.settings.manage_jobs_without_queue_name:
         conditions = [{"name": "queued", "expression": queued_now_or_before(operations)}, *conditions]
     return {
@@ -295,7 +293,7 @@ def _policy(
             "matchConstraints": {
                 "matchPolicy": "Equivalent",
                 "namespaceSelector": namespace_selector(options.settings),
-                "resourceRules": [rule],
+                "resourceRules": [_rule(kind, operations)],
             },
             "matchConditions": conditions,
             **rules,

@@ -19,7 +19,7 @@ from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission.literals import integer
-from core.jobs.fields import Path, at, changed
+from core.jobs.fields import Path, at, changed, dotted
 from core.jobs.kind import JobKind, Outcome, Slot, count, holds
 from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.kinds.jobset import JOB_SET
@@ -196,7 +196,7 @@ def _uncounted(job: Raw) -> list[FieldError]:
         covered = given.keys() if named else runs.keys()
         if wrapped.get("kind") != RAY_JOB.kind:  # its operator does not count the submitter
             missing = [path for path in _templates(wrapped) if path not in covered]
-            errors += [required(field, _MISSING.format(_spelt(path), _called(wrapped))) for path in missing]
+            errors += [required(field, _MISSING.format(dotted(path), _called(wrapped))) for path in missing]
     return errors
 
 
@@ -210,11 +210,6 @@ _DEEPEST: Final = 12
 
 def _called(wrapped: Raw) -> str:
     return str(wrapped.get("kind") or "object")
-
-
-def _spelt(path: Path) -> str:
-    first, *rest = path
-    return f"{first}{''.join(f'[{step}]' if isinstance(step, int) else f'.{step}' for step in rest)}"
 
 
 def _templates(wrapped: Raw) -> list[Path]:
@@ -233,7 +228,7 @@ def _templates(wrapped: Raw) -> list[Path]:
             waiting += [((*path, key), each) for key, each in value.items() if isinstance(each, dict | list)]
         elif isinstance(value, list):
             waiting += [((*path, place), each) for place, each in enumerate(value) if isinstance(each, dict | list)]
-    return sorted(found, key=_spelt)
+    return sorted(found, key=dotted)
 
 
 def _index(pod_set: Raw) -> PodIndex:
