@@ -167,6 +167,7 @@ class Guard:
         self._suspects: defaultdict[str, dict[Account, Counted]] = defaultdict(dict)
         self._unsettled: dict[str, int] = {}
         self._local_queues: Counter[str] = Counter()
+        self._resources: frozenset[str] | None = None
         self._since = clock()
 
     # What pods are counted for
@@ -339,10 +340,20 @@ class Guard:
     def _excess(self, counted: Counted, has: Grant) -> tuple[Excess, ...]:
         """What of an account exceeds a grant. What others may add to pods is only looked at if something does."""
         found = excess(counted.shapes, has)
-        if not found or not self.settings.guard.injected:
+        if not found:
             return found
-        known = self._containers(self._workloads(counted.account))
-        return excess(counted.shapes, has, injected=self.settings.guard.injected, known=known)
+        injected = self.settings.guard.injected
+        known = self._containers(self._workloads(counted.account)) if injected else frozenset()
+        return excess(counted.shapes, has, injected=injected, known=known, limited=self._limited())
+
+    def _limited(self) -> frozenset[str]:
+        """The resources of which there is quota: those that any ClusterQueue covers, not only that of the Workload. A
+        resource that another queue covers would else be free for all jobs of this one.
+        """
+        if self._resources is None:
+            queues = self.caches.state.reservations.cluster_queues.values()
+            self._resources = frozenset(name for queue in queues for group in queue.groups for name in group.resources)
+        return self._resources
 
     def _compare(self, counted: Counted) -> None:
         """Notes when an account is to be looked at: soon if it exceeds, else when it will if nothing changes."""
@@ -385,6 +396,7 @@ class Guard:
     async def run(self) -> None:
         """Follows the pods and stops those without quota, until cancelled."""
         self.caches.local_queues.on_change(self._queue_changed)
+        self.caches.cluster_queues.on_change(self._quota_changed)
         self.caches.observers.append(self.workload_changed)
         try:
             async with asyncio.TaskGroup() as group:
@@ -399,6 +411,10 @@ class Guard:
         raw = new or old
         if raw is not None and (old is None) != (new is None):
             self._local_queues[raw["metadata"]["namespace"]] += 1 if old is None else -1
+
+    def _quota_changed(self, old: Raw | None, new: Raw | None) -> None:
+        if old is None or new is None or old.get("spec") != new.get("spec"):
+            self._resources = None
 
     async def _settle(self) -> None:
         """Looks again at pods whose owners were not known."""
@@ -510,6 +526,7 @@ class Guard:
                 terminating_seconds=self.settings.guard.terminating_seconds,
                 injected=self.settings.guard.injected,
                 known=self._containers(workloads),
+                limited=self._limited(),
             )
             if verdict is not None and self._ends(namespace):
                 verdict = replace(verdict, evict=(), delete=())

@@ -113,12 +113,18 @@ def evicted_at(workload: Workload) -> float:
 
 
 def excess(
-    shapes: Mapping[Shape, int], has: Grant, *, injected: Requests | None = None, known: frozenset[str] = frozenset()
+    shapes: Mapping[Shape, int],
+    has: Grant,
+    *,
+    injected: Requests | None = None,
+    known: frozenset[str] = frozenset(),
+    limited: frozenset[str] | None = None,
 ) -> tuple[Excess, ...]:
     """Returns what runs beyond the grant; ``shapes`` are the pods that run.
 
     A pod with containers that its template has not (``known`` are those that the templates have) may request
-    ``injected`` more: admission of others adds such containers.
+    ``injected`` more: admission of others adds such containers. Of resources only those in ``limited`` are compared,
+    which have quota anywhere; None: all.
     """
     pods, requests = 0, Counter[str]()
     for shape, count in shapes.items():
@@ -128,7 +134,8 @@ def excess(
             counted = max(0, amount - more.get(name, 0)) if more else amount
             requests[name] += counted * count
     found = [Excess("pods", pods, has.pods)] if pods > has.pods else []
-    over = (name for name in sorted(requests) if requests[name] > has.requests.get(name, 0))
+    compared = sorted(requests if limited is None else requests.keys() & limited)
+    over = (name for name in compared if requests[name] > has.requests.get(name, 0))
     return (*found, *(Excess(name, requests[name], has.requests.get(name, 0)) for name in over))
 
 
@@ -151,6 +158,7 @@ def judge(
     terminating_seconds: float,
     injected: Requests | None = None,
     known: frozenset[str] = frozenset(),
+    limited: frozenset[str] | None = None,
 ) -> Verdict | None:
     """Returns what to stop so that no pod of a job runs without quota; None where all have it.
 
@@ -160,14 +168,14 @@ def judge(
     pays with that job.
     """
     living = [each for each in charged if counts(each.pod, now, terminating_seconds)]
-    found = excess(shapes_of(each.pod for each in living), has, injected=injected, known=known)
+    found = excess(shapes_of(each.pod for each in living), has, injected=injected, known=known, limited=limited)
     if not found:
         return None
     end = tuple(each.pod for each in living if each.pod.deleted)
     strays = tuple(each.pod for each in living if each.stray and not each.pod.deleted)
     own = [each.pod for each in living if not each.stray and not each.pod.deleted]
     text = sentence(found)
-    if not excess(shapes_of(own), has, injected=injected, known=known):
+    if not excess(shapes_of(own), has, injected=injected, known=known, limited=limited):
         return Verdict(text, delete=strays, end=end)
     holders = [each for each in workloads if holds(each)]
     evict = tuple(each.key for each in holders if not evicted_at(each))

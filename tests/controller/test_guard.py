@@ -103,6 +103,7 @@ class World:
         writer = Writer(client, self.caches.stores)
         self.guard = Guard(self.caches, writer, client, managed, self.told, settings, clock=lambda: self.now)
         self.caches.local_queues.on_change(self.guard._queue_changed)
+        self.caches.cluster_queues.on_change(self.guard._quota_changed)
         self.caches.observers.append(self.guard.workload_changed)
 
     def see(self, *pods: Raw, event: str = "MODIFIED") -> None:
@@ -232,6 +233,32 @@ async def test_a_pod_without_labels_and_owner_is_counted_for_the_job_that_it_was
     world.see(pod("d"))
     await world.after(SECOND)
     assert (world.api.deleted, world.api.evicted) == ([("a", None)], [])
+
+
+def covers(name: str, *names: str) -> Raw:
+    """A ClusterQueue with quota of these resources."""
+    quotas = [{"name": each, "nominalQuota": "9"} for each in names]
+    groups = [{"coveredResources": [*names], "flavors": [{"name": "spot", "resources": quotas}]}]
+    return made("ClusterQueue", name, {"resourceGroups": groups})
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "evicted"), [("example.com/other", False), ("example.com/device", True)], ids=["nowhere", "elsewhere"]
+)
+async def test_only_resources_of_which_there_is_quota_are_compared(world: World, elsewhere: str, evicted: bool) -> None:
+    """Others add a resource to the pods of a job whose own ClusterQueue does not cover it."""
+    world.caches.cluster_queues.observe("ADDED", covers("cq", "cpu"))
+    device = {"requests": {"cpu": "1", "example.com/device": "1"}}
+    for name in "abc":
+        made_by_others = pod(name)
+        made_by_others["spec"]["containers"][0]["resources"] = device
+        world.see(made_by_others)
+    await world.after(10)
+    world.at_rest()
+    world.caches.cluster_queues.observe("ADDED", covers("other", elsewhere))
+    world.see(world.pods["a"] | {"metadata": {**world.pods["a"]["metadata"], "labels": {QUEUE: "lq"}}})
+    await world.after(SECOND)
+    assert world.api.evicted == ([(world.workload, "PodsWithoutQuota")] if evicted else [])
 
 
 async def test_the_only_pod_of_a_job_is_still_counted_for_it(world: World) -> None:

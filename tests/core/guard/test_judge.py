@@ -116,6 +116,14 @@ def test_a_resource_that_was_not_admitted_evicts_the_workload() -> None:
     assert found == (Excess("nvidia.com/gpu", 1, 0),)
 
 
+@pytest.mark.parametrize(("limited", "found"), [({"cpu"}, ()), ({"cpu", "memory"}, (Excess("memory", 2**30, 0),))])
+def test_a_resource_of_which_there_is_no_quota_is_no_excess(limited: set[str], found: tuple[Excess, ...]) -> None:
+    """Others add requests of it to pods; no ClusterQueue covers it."""
+    init = [{"name": "main", "resources": {"requests": {"memory": "1Gi"}}}]
+    shapes = shapes_of([pod("a", initContainers=init)])
+    assert excess(shapes, Grant(1, {"cpu": 1000}), limited=frozenset(limited)) == found
+
+
 def test_a_pod_that_terminates_has_given_its_place_to_another() -> None:
     leaving = pod("a", deleted="1970-01-01T00:16:50Z")  # a grace period of 30 s, requested 20 s ago
     assert verdict(*own(leaving, pod("b")), of=(workload(count=1),)) is None
