@@ -8,6 +8,7 @@ loses no information: conditions and status have it.
 """
 
 import asyncio
+import contextlib
 import datetime
 import time
 from collections import Counter, OrderedDict
@@ -68,9 +69,10 @@ class _Said(NamedTuple):
 @dataclass(slots=True)
 class _Series:
     """One event and how often it was recorded; ``message`` is the newest, ``name`` is set when the API server has
-    it.
+    it. ``number`` makes this name unique.
     """
 
+    number: int
     message: str
     first: datetime.datetime
     last: datetime.datetime
@@ -110,6 +112,7 @@ class Recorder:
         self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._waiting: Turns[_Said] = Turns(lambda said: said.about.namespace)
         self._news = asyncio.Event()
+        self._number = 0
         self._closed = False
 
     def __len__(self) -> int:
@@ -137,7 +140,9 @@ class Recorder:
         now, at = self._now(), self._clock()
         series = self._series.get(said)
         if series is None or at - series.at > SAME_SECONDS:
-            self._series[said] = _Series(message, now, now, at)
+            # Nanoseconds since the epoch, as every recorder does, so that two recorders never choose one name.
+            self._number = max(self._number + 1, int(now.timestamp() * 1e6) * 1000)
+            self._series[said] = _Series(self._number, message, now, now, at)
         else:
             series.message, series.last, series.at, series.count = message, now, at, series.count + 1
         self._series.move_to_end(said)
@@ -204,20 +209,16 @@ class Recorder:
 
     async def _send(self, said: _Said, series: _Series) -> None:
         namespace = said.about.namespace or "default"
+        change = {"count": series.count, "lastTimestamp": _stamp(series.last), "message": series.message}
         if series.name:
-            change = {"count": series.count, "lastTimestamp": _stamp(series.last), "message": series.message}
-            try:
+            with contextlib.suppress(NotFound):  # events are kept for an hour: create a new one
                 await self._client.patch(EVENTS, series.name, namespace, change)
                 return
-            except NotFound:  # events are kept for an hour: create a new one
-                pass
-        # Nanoseconds since the epoch, as every recorder does, so that two recorders never choose one name.
-        name = f"{said.about.name[:230]}.{int(series.first.timestamp() * 1e6) * 1000 + series.count % 1000:x}"
+        name = f"{said.about.name[:230]}.{series.number:x}"
         try:
             await self._client.create(EVENTS, self._event(name, namespace, said, series), namespace)
-        except AlreadyExists:  # its create succeeded and the answer was lost; or another reason in the same microsecond
-            name = f"{name}{abs(hash(said)) % 4096:03x}"
-            await self._client.create(EVENTS, self._event(name, namespace, said, series), namespace)
+        except AlreadyExists:  # the answer to its create was lost
+            await self._client.patch(EVENTS, name, namespace, change)
         series.name = name
 
     def _event(self, name: str, namespace: str, said: _Said, series: _Series) -> Raw:

@@ -239,7 +239,14 @@ async def test_a_create_whose_answer_was_lost_is_not_lost(place: Place) -> None:
             await asyncio.sleep(0.001)
     place.recorder.close()
     await running
-    assert {event["message"] for event in place.events} == {"m"}
+    assert [(event["message"], event["count"]) for event in place.events] == [("m", 1)]
+
+
+async def test_events_of_one_moment_about_objects_of_one_name_do_not_replace_each_other(place: Place) -> None:
+    for number in range(200):  # an object may have 25 at once
+        place.record(JOB._replace(uid=f"u{number // 20}"), "Normal", f"Reason{number}", "m")
+    await place.flush()
+    assert len(place.events) == place.recorder.sent == 200 and not place.recorder.dropped
 
 
 async def test_events_wait_while_the_client_has_no_calls_to_spare(place: Place) -> None:
