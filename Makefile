@@ -45,8 +45,8 @@ demo: tools ## Show the main job on a real local control plane; ends by itself
 up: tools ## The same, and leave it running to play with
 	@$(BIN)/seiretsu demo --stay
 
-test: tools ## Every test, those on the real control plane included
-	@$(BIN)/seiretsu cluster tools helm helm3 promtool kubeconform >/dev/null
+test: $(STAMP) ## Every test, those on the real control plane included; the first run builds all programs before
+	@$(BIN)/python -m tests.tools
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-long: export SEIRETSU_TESTS = long

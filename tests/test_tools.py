@@ -1,0 +1,58 @@
+"""`make test` builds every program before the tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from devcluster import build, tools
+from tests import tools as of_tests
+from tests.effort import LONG
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_of_every_module_it_is_known_which_command_builds_it() -> None:
+    known = (*of_tests.EVERY_RUN, *of_tests.LONG_RUNS, *of_tests.OTHER_COMMANDS)
+    assert {each.name for each in known} == {each.name for each in tools.ALL} and len(known) == len(tools.ALL)
+
+
+def test_make_test_builds_them_before_pytest_begins() -> None:
+    recipe = (ROOT / "Makefile").read_text().partition("\ntest: ")[2].partition("\n\n")[0]
+    assert recipe.index("-m tests.tools") < recipe.index("-m pytest")
+
+
+def test_no_test_runs_what_other_commands_build() -> None:
+    names = [tool.name for module in of_tests.OTHER_COMMANDS for tool in module.tools]
+    run = re.compile(rf'(ensure|run)\("({"|".join(names)})"')
+    assert not [path for path in (ROOT / "tests").rglob("*.py") if run.search(path.read_text())]
+
+
+def test_one_line_says_what_is_built_and_how_long_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    built: list[str] = []
+
+    def build_one(module: tools.Module, *, report: tools.Report) -> Path:
+        report("Building")
+        built.append(module.name)
+        return tmp_path
+
+    monkeypatch.setattr(build, "build", build_one)
+    assert of_tests.main() == 0
+    wanted = of_tests.EVERY_RUN + (of_tests.LONG_RUNS if LONG else ())
+    assert built == [each.name for each in wanted]
+    first, *others = capsys.readouterr().err.splitlines()
+    assert f"about {sum(each.minutes for each in wanted)} minutes on two cores" in first
+    assert others[0] == f"[1/{len(wanted)}] Building"
+
+
+def test_nothing_is_built_and_nothing_is_printed_where_all_is_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(of_tests, "_is_there", lambda module: True)
+    assert of_tests.main() == 0 and capsys.readouterr() == ("", "")
