@@ -15,7 +15,6 @@ V1BETA2: Final = "v1beta2"
 STORAGE_VERSION: Final = V1BETA2
 API_VERSION: Final = f"{GROUP}/{V1BETA2}"
 CONFIG_GROUP: Final = "config.kueue.x-k8s.io"
-VISIBILITY_GROUP: Final = "visibility.kueue.x-k8s.io"
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 AUTOSCALING_GROUP: Final = "autoscaling.x-k8s.io"
 AUTOSCALING_API_VERSION: Final = f"{AUTOSCALING_GROUP}/v1"
@@ -24,12 +23,9 @@ AUTOSCALING_API_VERSION: Final = f"{AUTOSCALING_GROUP}/v1"
 # writes by them.
 NAMESPACE: Final = "kueue-system"
 FIELD_MANAGER: Final = "seiretsu"  # of all writes that need not look like Kueue's
-ADMISSION_FIELD_MANAGER: Final = "kueue-admission"
 JOB_FIELD_MANAGER: Final = "kueue-job-controller"
 JOB_WRITERS: Final = (FIELD_MANAGER, JOB_FIELD_MANAGER)
 """The field managers of a controller that starts and stops jobs: Seiretsu's and Kueue's."""
-WORKLOAD_FIELD_MANAGER: Final = "kueue-workload-controller"
-RECLAIMABLE_PODS_FIELD_MANAGER: Final = "kueue-reclaimable-pods"
 LEADER_ELECTION_ID: Final = "c1f6bfd2.kueue.x-k8s.io"
 MULTIKUEUE_CONTROLLER: Final = "kueue.x-k8s.io/multikueue"
 PROVISIONING_REQUEST_CONTROLLER: Final = "kueue.x-k8s.io/provisioning-request"
@@ -45,10 +41,7 @@ PODS_RESOURCE: Final = "pods"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 SYSTEM_NAMESPACES: Final = ("kube-system", NAMESPACE)
-EVENT_MESSAGE_LIMIT: Final = 1024
 CONDITION_MESSAGE_LIMIT: Final = 32768
-MAX_POD_SETS: Final = 18
-MAX_RESOURCE_GROUPS: Final = 16
 
 
 class Kind:

@@ -19,8 +19,6 @@ from certs import pki
 from certs.directory import replace_file
 from certs.pki import CertificateError, Pair
 
-TLS_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
-
 
 class LiveContext:
     """The server's `ssl` context, HTTP/1.1 only in ALPN, and the pair it serves (None until the first `load`).

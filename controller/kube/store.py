@@ -81,7 +81,6 @@ class Store(Generic[T]):
         self._clock = clock
         self._selects = selects
         self.synced = False
-        self.handler_errors = 0
         self._transform = transform
         self._entries: dict[Pair, _Entry[T]] = {}
         """By ``Key``, which an equal pair finds as well."""
@@ -271,10 +270,7 @@ class Store(Generic[T]):
     def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:
             handler(old, new)
-        except (
-            Exception
-        ):  # a failure of a handler for one object must not stop the others; level-triggered work is repeated
-            self.handler_errors += 1
+        except Exception:  # a failure of a handler for one object must not stop the others
             log.exception("store handler failed", store=self.name)
 
     def _complain(self, raw: object, error: Exception) -> None:

@@ -118,10 +118,6 @@ class Lookup:
         """The Cohort object; None for a cohort that is only named by its members."""
         return self.state.reservations.cohorts.get(name)
 
-    def cohort_names(self) -> Iterable[str]:
-        """The names of all Cohort objects, in any order."""
-        return tuple(self.state.reservations.cohorts)
-
     def flavor(self, name: str) -> ResourceFlavor | None:
         """The ResourceFlavor."""
         return self.state.reservations.flavors.get(name)
