@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from core.feedback.accepted import Accepted
 from core.feedback.catalog import NAMES
 from core.model import Key, Raw, Requirement, Selector
 from core.state.lookup import Lookup
-from tests.core.feedback.test_jobs import IDLE_CHECK, RUN_CHECK
+from tests.core.feedback.table import WORLDS
 from tests.core.feedback.world import running, waiting, world
 from tests.webhook.cluster import ask, job, review, review_of
 from webhook.hooks import HOOKS
@@ -390,31 +389,7 @@ def test_a_job_with_a_misspelt_queue_label_gets_a_warning_before_it_starts() -> 
     }
 
 
-CHECKED = "- " + json.dumps(
-    {
-        "kind": "ClusterQueue",
-        "metadata": {"name": "team-a"},
-        "spec": {
-            "namespaceSelector": {},
-            "admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]},
-            "resourceGroups": [
-                {
-                    "coveredResources": ["cpu", "memory"],
-                    "flavors": [
-                        {
-                            "name": "standard",
-                            "resources": [
-                                {"name": "cpu", "nominalQuota": 8},
-                                {"name": "memory", "nominalQuota": "32Gi"},
-                            ],
-                        }
-                    ],
-                }
-            ],
-        },
-    }
-)
-HELD_UP = CHECKED + RUN_CHECK + running("one", "team-a", "team-a", "1", check="budget")
+HELD_UP = WORLDS["checked"] + WORLDS["run-check"] + running("one", "team-a", "team-a", "1", check="budget")
 JOB_LABEL, DEFAULT_HOOK = {Label.QUEUE_NAME: "main"}, "/mutate-batch-v1-job-default"
 AS_ANNOTATION = {**queued(), "metadata": {**queued()["metadata"], "labels": {}, "annotations": JOB_LABEL}}
 RULES = [
@@ -423,7 +398,7 @@ RULES = [
     ("misplaced-key", VALIDATE, review(queued(annotations={Label.PRIORITY_CLASS: "urgent"})), world()),
     ("queue-by-annotation", VALIDATE, review(AS_ANNOTATION), world()),
     ("queue-named-twice", VALIDATE, review(queued(annotations={Label.QUEUE_NAME: "other"})), world()),
-    ("admission-check-inactive", VALIDATE, review(queued()), world(CHECKED + IDLE_CHECK)),
+    ("admission-check-inactive", VALIDATE, review(queued()), world(WORLDS["checked"] + WORLDS["idle-check"])),
     ("admission-check-pending", VALIDATE, review(queued()), world(HELD_UP)),
     ("pods-not-ready", VALIDATE, review(queued()), world(running("a", "team-a", "team-a", "1"), one_by_one=True)),
     (

@@ -9,7 +9,7 @@ import pytest
 from core.feedback.jobs import of_job, of_template
 from core.feedback.rules import LIMIT
 from core.feedback.submission import Submission
-from tests.core.feedback.test_jobs import CHECKED
+from tests.core.feedback.table import WORLDS
 from tests.core.feedback.world import job, world
 
 CLAIM = {"name": "gpus", "resourceClaimTemplateName": "one-gpu"}
@@ -51,7 +51,7 @@ CASES = [
         'spec.managedBy is MultiKueue, but ClusterQueue "team-a" has no such check: nothing creates the pods; unset it',
         id="MultiKueue, which the queue does not use",
     ),
-    pytest.param(managed("kueue.x-k8s.io/multikueue"), CHECKED + MULTIKUEUE, "", "", id="MultiKueue"),
+    pytest.param(managed("kueue.x-k8s.io/multikueue"), WORLDS["checked"] + MULTIKUEUE, "", "", id="MultiKueue"),
 ]
 
 
