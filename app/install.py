@@ -13,11 +13,11 @@ import structlog
 from api import crds
 from api.names import API_VERSION, Finalizer, Kind
 from api.objects import Raw, Resource
+from api.resources import RESOURCE_FLAVORS
 from app.cluster import CRDS, apply
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from controller.kube.events import ObjectReference
-from controller.resources import RESOURCE_FLAVORS
 
 log = structlog.get_logger("seiretsu.install")
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from api import crds
+from api import crds, resources
 from api.kinds import KINDS
 from api.names import GROUP
 from api.objects import Raw, Resource
@@ -42,7 +42,6 @@ from app.installations import (
     releases,
 )
 from app.uninstall import held
-from controller import resources
 from controller.kube.client import Client
 from controller.kube.elector import LEASES
 from controller.kube.errors import ApiError, Conflict, NotFound

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
+from api import resources
 from api.kinds import KINDS
 from api.names import LEADER_ELECTION_ID, NAMESPACE, Label
 from api.objects import Raw, Resource
 from app.cluster import CRDS, MUTATING, VALIDATING
 from app.policies import installed_policies
-from controller import resources
 from controller.kube.client import Client
 from controller.kube.elector import LEASES
 from controller.kube.errors import ApiError, Conflict, NotFound

@@ -19,11 +19,11 @@ from typing import Any
 
 import orjson
 
+from api import resources
 from api.objects import Resource
 from bench.caches import pod as of_a_group
 from bench.caches import streaming, workload
 from bench.lag import Lag
-from controller import resources
 from controller.caches import Caches
 from controller.guard import Guard
 from controller.kube.client import Client

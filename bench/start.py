@@ -32,14 +32,13 @@ from urllib.request import urlopen
 
 import orjson
 
-from api import crds
+from api import crds, resources
 from api.names import Finalizer
 from api.objects import Raw, Resource, key_of
 from bench.measure import Usage, exit_on_sigterm, timed
 from bench.report import pids_of, save, table
 from bench.scenario import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, NAMESPACES, WORKLOADS
 from bench.served import served
-from controller import resources
 from controller.caches import Caches
 from controller.kube import config
 from controller.kube.client import Client

@@ -15,15 +15,15 @@ from typing import Annotated
 import typer
 import yaml
 
+from api import resources
 from api.objects import Raw, Resource
+from api.resources import EVENTS
 from app.cluster import CRDS
 from cli import installation
 from cli.doctor import text
 from cli.target import UNREADABLE, As, AsGroup, Context, Kubeconfig, Target, UnreadableError, fail, target
-from controller import resources
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
-from controller.resources import EVENTS
 from core.diagnosis.findings import findings, unchecked
 from core.diagnosis.redaction import redacted
 

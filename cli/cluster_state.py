@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from api import names
 from api.objects import Raw, key_of
+from api.resources import NAMESPACES
 from controller.caches import Caches
-from controller.resources import NAMESPACES
 from controller.settings import Settings
 from controller.usage import consumed_of
 from controller.watched import WATCHED

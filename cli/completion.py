@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from api import resources
 from api.names import Label
 from api.objects import Raw, Resource
 from cli.reader import Reader
 from cli.target import FailedError, Target
-from controller import resources
 from controller.kube import config
 from controller.kube.errors import ApiError
 from core.jobs.kinds import ALL, BATCH_JOB

@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from api import resources
 from api.names import Condition, Label
 from api.objects import Raw, Resource, key_of
 from cli import live, target
@@ -23,7 +24,6 @@ from cli.cluster_state import ClusterState
 from cli.explained import jobs_of, plain, text
 from cli.reader import Reader
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace, UsageError
-from controller import resources
 from controller.settings import Settings
 from core.explain.analysis import explain
 from core.explain.explanation import Explanation

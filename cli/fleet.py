@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from api.names import Kind, Label
+from api.resources import MULTIKUEUE_CONFIGS
 from cli import scenario, simulator
 from cli.manifests import Mistakes, ScenarioError
 from cli.scenario import DEFAULT_RUN_FOR, Scenario
@@ -21,7 +22,6 @@ from cli.target import Target, UnreadableError
 from cli.workers import worker, workers
 from cli.world import Rules, World
 from controller.kube import config
-from controller.resources import MULTIKUEUE_CONFIGS
 from core.jobs import meta
 from core.model import Key
 from core.multikueue import conditions

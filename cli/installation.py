@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from api import visibility
+from api import resources, visibility
 from api.names import LEADER_ELECTION_ID, Label
 from api.objects import Raw, Resource
 from app.cluster import API_SERVICES, CRDS, MUTATING, VALIDATING
 from certs import pki
 from cli import worker_clusters
 from cli.target import UnreadableError, sentence
-from controller import resources
 from controller.kube.client import Client
 from controller.kube.elector import LEASES
 from controller.kube.errors import ApiError, Forbidden

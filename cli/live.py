@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from api import resources
 from api.objects import Raw, Resource
 from cli.reader import Reader
 from cli.target import UnreadableError, reached
-from controller import resources
 from controller.kube.config import Connection
 from controller.watched import WATCHED
 from core.jobs.owners import KNOWN

@@ -8,10 +8,10 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
 
+from api import resources
 from api.names import NAMESPACE
 from api.objects import Raw, Resource
 from app.cluster import SECRETS
-from controller import resources
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.discovery import serves

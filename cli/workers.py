@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from api.names import LEADER_ELECTION_ID
 from api.objects import Raw
+from api.resources import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 from cli import worker_clusters
 from cli.live import KINDS, Seen, seen
 from cli.reader import Reader
@@ -17,7 +18,6 @@ from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.elector import LEASES
 from controller.multikueue.survey import SURVEYED
-from controller.resources import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 
 
 class Workers(NamedTuple):

@@ -13,13 +13,13 @@ from api import names
 from api.configuration import ConfigurationError, load
 from api.kinds import KINDS
 from api.objects import Raw
+from api.resources import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS
 from app.setup import admission_settings
 from cli.cluster_state import ClusterState
 from cli.manifests import Document, Mistakes, ScenarioError
 from cli.scenario import LIVE, NAMESPACED, READY_AFTER, duration
 from controller.lookup import cache_lookup
 from controller.owners import Owners
-from controller.resources import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
 from core.feedback import catalog

@@ -17,9 +17,8 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from api import names
+from api import names, resources
 from api.objects import Raw, Resource, key_of
-from controller import resources
 from controller.kube.log import get_logger
 from controller.kube.store import HEARD_AT_ONCE, Store, verbatim
 from controller.sweeps import Begin

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from api import names
+from api import names, resources
 from api.objects import key_of
-from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import Forbidden, NotFound, Unauthorized
 from controller.writes import Writer

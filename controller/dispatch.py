@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import partial
 from typing import TYPE_CHECKING
 
+from api import resources
 from api.names import Annotation
 from api.objects import Resource, key_of
-from controller import resources
 from controller.caches import Caches
 from controller.indexes import flavor_names, leader_worker_set_of
 from core.jobs import meta

@@ -11,8 +11,8 @@ import contextlib
 
 import structlog
 
+from api import resources
 from api.objects import key_of
-from controller import resources
 from controller.departures import UNFINISHED
 from controller.kube.errors import NotFound
 from controller.writes import Writer

@@ -22,9 +22,8 @@ from typing import Final, Literal, NamedTuple, cast, get_args
 
 import structlog
 
-from api import names
+from api import names, resources
 from api.objects import key_of
-from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.client import Client
@@ -54,7 +53,7 @@ from core.jobs import meta
 from core.jobs.kinds import POD
 from core.jobs.kinds.pod import OF_GROUPS, parent
 from core.jobs.owners import NestingError
-from core.model import Key, Raw, Workload
+from core.model import Key, Raw, Workload, events
 from core.model.owner import GROUP, Reference
 from core.wire.conditions import status_patch
 from core.wire.pod_requests import RequestRules

@@ -16,9 +16,8 @@ from typing import NamedTuple, assert_never
 
 import structlog
 
-from api import names
+from api import names, resources
 from api.objects import key_of
-from controller import events, resources
 from controller.caches import Caches
 from controller.churn import Churn
 from controller.departures import Departures
@@ -62,7 +61,7 @@ from core.jobs.pod_owners import GROUP_OWNERS
 from core.jobs.release import uid_of
 from core.jobs.situation import Situation
 from core.jobs.stopping import Ask, Stopping, Wait
-from core.model import Key, Raw, Workload
+from core.model import Key, Raw, Workload, events
 from core.model.owner import GROUP
 from core.multikueue.conditions import is_ours
 from core.quota.usage import holds_quota

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from api import resources
 from api.names import Kind
 from api.objects import Resource
-from controller import resources
 from controller.caches import Caches
 from controller.owners import Owners
 from core.model import Key, Raw

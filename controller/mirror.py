@@ -6,8 +6,8 @@ user created with the same name is not changed, but its status is copied.
 
 from __future__ import annotations
 
+from api import resources
 from api.convert.queue import local_queue, moved, status
-from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.workqueue import WorkQueue

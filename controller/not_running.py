@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from api import resources
 from api.names import Condition
 from api.objects import Resource, key_of
-from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import ApiError
@@ -27,7 +27,7 @@ from controller.kube.turns import Turns
 from controller.writes import Writer
 from core.jobs.kind import JobKind
 from core.jobs.kinds import BATCH_JOB
-from core.model import Key, Raw
+from core.model import Key, Raw, events
 from seiretsu import running
 
 FIRST_SECONDS: Final = 60.0

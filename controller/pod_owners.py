@@ -13,9 +13,8 @@ from typing import assert_never
 
 import structlog
 
-from api import names
+from api import names, resources
 from api.objects import key_of
-from controller import events, resources
 from controller.caches import Caches
 from controller.churn import Churn
 from controller.events import Recorder
@@ -33,7 +32,7 @@ from core.jobs.kinds import POD
 from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owner_groups import Step, Write, of_another_cluster
 from core.jobs.pod_owners import STATEFUL_SET, PodOwner
-from core.model import Key, Raw
+from core.model import Key, Raw, events
 from core.model.owner import Owner
 
 log = structlog.get_logger(__name__)

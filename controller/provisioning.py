@@ -13,10 +13,9 @@ from typing import assert_never
 
 import structlog
 
-from api import names
+from api import names, resources
 from api.names import PROVISIONING_REQUEST_CONTROLLER
 from api.objects import Key, Raw, Resource, key_of
-from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
@@ -26,7 +25,7 @@ from controller.refusals import Refusals
 from controller.settings import Settings
 from controller.writes import Writer
 from core.jobs import meta
-from core.model import CheckState
+from core.model import CheckState, events
 from core.model.owner import Owner
 from core.provisioning import config, rules
 from core.provisioning.config import Config

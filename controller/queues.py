@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from api import resources
 from api.objects import Resource
-from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import NotFound
 from controller.kube.pressure import AT_ONCE, Budget, Pressure

@@ -16,15 +16,14 @@ from collections.abc import Callable
 
 import structlog
 
-from api import names
-from controller import events, resources
+from api import names, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import ApiError
 from controller.kube.pressure import Budget
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
-from core.model import Key, Raw, Wait, Workload
+from core.model import Key, Raw, Wait, Workload, events
 from core.wire.conditions import status_patch, texts
 from core.workload import transitions
 from core.workload.lifecycle import tells_gate

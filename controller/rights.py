@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from api import resources
 from api.kinds import KINDS
 from api.objects import Resource
-from controller import resources
-from controller.resources import EVENTS
+from api.resources import EVENTS
 from controller.settings import Feature
 from controller.watched import FINALIZERS, READ, WATCHED, Watched, rows
 from core.jobs import kinds

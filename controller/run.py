@@ -16,8 +16,9 @@ from functools import partial
 import structlog
 from prometheus_client import CollectorRegistry
 
+from api import resources
 from api.objects import Raw, Resource
-from controller import families, resources
+from controller import families
 from controller.caches import Caches
 from controller.churn import Churn
 from controller.custom_labels import CustomLabels

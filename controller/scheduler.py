@@ -14,8 +14,7 @@ from collections.abc import Callable
 
 import structlog
 
-from api import names
-from controller import events, resources
+from api import names, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable
@@ -24,7 +23,7 @@ from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.reasons import WaitReasons
 from controller.writes import Writer
-from core.model import Key, Plan, Reserve, Victim, Wait, Workload
+from core.model import Key, Plan, Reserve, Victim, Wait, Workload, events
 from core.queue.order import queue_time
 from core.queue.routing import queueable, still_judged
 from core.state.drain import drain_in_steps

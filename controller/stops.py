@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
+from api import resources
 from api.objects import key_of
-from controller import resources
 from controller.caches import Caches
 from controller.departures import MOST_PODS, UNFINISHED
 from controller.kube.errors import Forbidden, Unauthorized

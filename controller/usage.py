@@ -9,9 +9,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from api import quantity
+from api import quantity, resources
 from api.objects import key_of
-from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import ApiError
 from controller.kube.log import get_logger

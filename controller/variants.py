@@ -12,9 +12,8 @@ from typing import assert_never
 
 import structlog
 
-from api import names
+from api import names, resources
 from api.objects import Key, Raw, key_of
-from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
@@ -22,7 +21,7 @@ from controller.kube.store import HEARD_AT_ONCE
 from controller.kube.workqueue import WorkQueue
 from controller.refusals import Refusals
 from controller.writes import Writer
-from core.model import ClusterQueue, Workload
+from core.model import ClusterQueue, Workload, events
 from core.variants import rules
 from core.variants.rules import Family
 

@@ -15,14 +15,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
 
-from api import names
+from api import names, resources
 from api.objects import Resource, key_of
-from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.turns import Turns
 from core.jobs.kind import JobKind
-from core.model import Key, Raw, Workload
+from core.model import Key, Raw, Workload, events
 from core.quota.checks import awaited
 from core.state.queue_status import why_waiting
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from api import names
+from api import names, resources
 from api.objects import Resource, key_of
-from controller import indexes, queues, resources
+from controller import indexes, queues
 from controller.caches import Cached, Caches, Interned, either, lean
 from controller.dispatch import Dispatcher, Wake
 from controller.settings import Feature

@@ -14,8 +14,7 @@ from typing import assert_never
 
 import structlog
 
-from api import names
-from controller import events, resources
+from api import names, resources
 from controller.caches import Caches
 from controller.departures import Departures
 from controller.events import Recorder
@@ -24,7 +23,7 @@ from controller.kube.workqueue import WorkQueue
 from controller.settings import Settings
 from controller.writes import Writer
 from core.jobs.release import holds_quota
-from core.model import Key, Raw, Workload
+from core.model import Key, Raw, Workload, events
 from core.state.surroundings import surroundings
 from core.wire.finalizers import released
 from core.wire.guard import guarded

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from api import resources
 from api.objects import Key, Raw, Resource
-from controller import resources
 from controller.kube.errors import Forbidden, NotFound, Terminating, Unauthorized
 from controller.kube.log import get_logger
 from controller.kube.store import Store

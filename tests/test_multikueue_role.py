@@ -6,9 +6,9 @@ from pathlib import Path
 
 import yaml
 
+from api import resources
 from api.objects import Resource
 from cli.worker_clusters import rights
-from controller import resources
 from controller.multikueue.survey import SURVEYED
 from core.jobs.kinds import KINDS
 from core.jobs.mirrored_owners import MIRRORED_OWNERS

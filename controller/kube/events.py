@@ -19,12 +19,12 @@ from typing import Literal, NamedTuple
 import structlog
 
 from api.objects import Raw
+from api.resources import EVENTS
 from controller.kube.client import LONGEST_RETRY_AFTER_SECONDS, Client
 from controller.kube.errors import AlreadyExists, ApiError, NotFound, TooManyRequests, Unreachable
 from controller.kube.pressure import Budget, Pressure
 from controller.kube.throttle import Throttle
 from controller.kube.turns import Turns
-from controller.resources import EVENTS
 
 EventType = Literal["Normal", "Warning"]
 

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import structlog
 
+from api import resources
 from api.objects import Key, Raw
-from controller import resources
 from controller.caches import Caches
 from controller.kube import config
 from controller.kube.client import Client

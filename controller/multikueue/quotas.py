@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from api import names
+from api import names, resources
 from api.objects import Key, Raw, key_of
-from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import NotFound
 from controller.kube.workqueue import WorkQueue

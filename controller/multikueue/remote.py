@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from api import resources
 from api.names import GROUP, Kind, Label
 from api.objects import Key, Raw, Resource, key_of
-from controller import resources
 from controller.caches import Cached
 from controller.kube.client import Client
 from controller.kube.config import Connection

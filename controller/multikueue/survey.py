@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from api import resources
 from api.objects import Raw
-from controller import resources
 from controller.caches import Cached, Caches
 from controller.kube.client import Client
 from controller.kube.reflector import Reflector

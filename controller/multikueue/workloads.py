@@ -19,9 +19,8 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from api import names
+from api import names, resources
 from api.objects import Key, Raw, key_of
-from controller import events, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.client import Client
@@ -42,7 +41,7 @@ from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import kind_at
 from core.jobs.mirrored import Mirrored
 from core.jobs.mirrored_owners import MIRRORED_OWNERS, several_of
-from core.model import Workload
+from core.model import Workload, events
 from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker
 from core.multikueue.siblings import Siblings

@@ -7,13 +7,13 @@ import orjson
 from structlog.testing import capture_logs
 
 from api.objects import Raw
+from api.resources import EVENTS
 from app.edits import ConfigurationFile, Edit
 from app.install import pod_of, user_info
 from app.serve import _error_in
 from app.setup import Options
 from controller.kube.client import Client
 from controller.kube.events import ObjectReference, Recorder
-from controller.resources import EVENTS
 from tests.eventually import eventually
 from tests.faults import Answer, FaultProxy
 from tests.standin import StandIn

@@ -7,6 +7,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
+from api.resources import WORKLOADS
 from app.internals import Pauses, of_certificates, of_controller
 from app.profile import stack_of
 from certs.directory import DirectoryStore
@@ -17,7 +18,6 @@ from controller.kube.config import Connection
 from controller.kube.pressure import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
-from controller.resources import WORKLOADS
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from api.objects import Raw
+from api.resources import WORKLOADS
 from app.internals import of_certificates, of_controller
 from app.metrics import ClientCalls, ProcessMetrics
 from app.verdicts import Verdicts
@@ -31,7 +32,6 @@ from controller.kube.config import Connection
 from controller.kube.pressure import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
-from controller.resources import WORKLOADS
 from devcluster import build
 from tests.charts.rendering import CHART, documents, only, rendered
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from api.objects import Raw
-from controller.resources import PROVISIONING_REQUESTS, WORKLOADS
+from api.resources import PROVISIONING_REQUESTS, WORKLOADS
 from core.jobs.owners import KNOWN
 from devcluster.controlplane import ControlPlane
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from api import resources
 from api.objects import Raw
-from controller import resources
 from controller.caches import Caches, Interned
 from controller.kube.store import HEARD_AT_ONCE
 from controller.sweeps import Sweeps

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from api import resources
 from api.objects import Resource
-from controller import resources
 from controller.caches import Caches
 from controller.departures import (
     FORGOTTEN_AFTER_SECONDS,

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from api import resources
 from api.objects import Resource
-from controller import resources
 from controller.caches import Caches
 from controller.dispatch import AT_ONCE, Dispatcher
 from controller.events import Recorder

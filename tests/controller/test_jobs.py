@@ -14,7 +14,6 @@ from api.objects import Resource, key_of
 from controller.caches import Caches
 from controller.churn import FREE
 from controller.departures import FIRST_WAIT_SECONDS
-from controller.events import Event
 from controller.jobs import JobReconciler
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
 from controller.kube.precedence import AT_ONCE, Precedence
@@ -28,6 +27,7 @@ from core.jobs.actions import CreateWorkload, Nothing, Start, Stop
 from core.jobs.decide import decide
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
+from core.model.events import Event
 from core.model.owner import Owner
 from core.state.state import State
 from core.wire.merge import merged

@@ -18,8 +18,8 @@ from unittest.mock import Mock
 import orjson
 import pytest
 
+from api import resources
 from api.objects import Key, Raw
-from controller import resources
 from controller.kube import reflector
 from controller.kube.config import Connection
 from controller.kube.errors import from_status

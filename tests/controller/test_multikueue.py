@@ -18,11 +18,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
+from api import resources
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Key, Raw, Resource, key_of
-from controller import resources
 from controller.caches import Caches
-from controller.events import Event
 from controller.kube import config
 from controller.kube.config import Connection
 from controller.kube.errors import AlreadyExists, ApiError, Fenced, Forbidden, Unreachable, from_status
@@ -37,6 +36,7 @@ from controller.settings import Settings
 from controller.sweeps import Sweeps
 from controller.watched import rows
 from core.jobs.kinds import BATCH_JOB
+from core.model.events import Event
 from core.multikueue import here as rules_here
 from core.multikueue import there as rules_there
 from core.multikueue.here import REFUSED_SECONDS

@@ -15,9 +15,9 @@ from typing import Any, cast
 import orjson
 import pytest
 
+from api import resources
 from api.names import CheckState, Condition
 from api.objects import Key, Raw, Resource, key_of
-from controller import resources
 from controller.kube.errors import Conflict
 from controller.multikueue.clusters import Cluster
 from controller.multikueue.remote import Remote

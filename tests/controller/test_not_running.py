@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from api import resources
 from api.objects import Raw, Resource
-from controller import resources
 from controller.caches import Caches
-from controller.events import Event
 from controller.kube.errors import Forbidden
 from controller.not_running import FIRST_SECONDS, LONGEST_SECONDS, NotRunning, not_ready
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
+from core.model.events import Event
 from tests.controller.test_caches import filled, workload
 
 ADMITTED_AT = "2026-01-01T00:00:00Z"

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
+from api import resources
 from api.objects import Resource, key_of
-from controller import resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.pod_owners import PodOwnerReconciler

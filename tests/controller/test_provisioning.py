@@ -8,12 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from api import resources
 from api.names import PROVISIONING_REQUEST_CONTROLLER
 from api.objects import Key, Raw, Resource, key_of
-from controller import resources
 from controller.caches import Caches
 from controller.dispatch import Dispatcher
-from controller.events import Event
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unreachable, from_status
 from controller.kube.precedence import Precedence
 from controller.provisioning import Provisioning
@@ -22,6 +21,7 @@ from controller.settings import Settings
 from controller.watched import dispatch_of, rows
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
+from core.model.events import Event
 from core.state.state import State
 from core.wire.merge import merged
 from tests.core.multikueue.groups import NOW, conditions

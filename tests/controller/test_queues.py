@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
+from api import resources
 from api.objects import Raw, Resource
-from controller import resources
 from controller.caches import Caches
 from controller.kube.client import Client
 from controller.kube.precedence import AT_ONCE, Precedence

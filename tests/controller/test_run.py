@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from api import resources
 from api.objects import Raw, Resource
-from controller import resources
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unreachable
 from controller.kube.pressure import Pressure

@@ -17,13 +17,13 @@ from structlog.testing import capture_logs
 
 from api.objects import Raw, Resource
 from controller.caches import Caches
-from controller.events import Event
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from controller.kube.precedence import AT_ONCE, Precedence
 from controller.metrics import QueueingMetrics
 from controller.scheduler import ATTEMPTS, DECIDED_WRITES, UNWRITTEN, Scheduler
 from controller.writes import Writer
 from core.model import Key, Plan, Requeue, Victim, Wait
+from core.model.events import Event
 from core.model.policy import SchedulingPolicy
 from core.state.drain import drain
 from core.state.state import State

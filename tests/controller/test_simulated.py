@@ -26,7 +26,6 @@ from cli.trace import Submission
 from cli.world import Rules, World, admitted
 from controller.caches import Caches
 from controller.dispatch import Dispatcher
-from controller.events import Event
 from controller.jobs import JobReconciler
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.precedence import Precedence
@@ -41,6 +40,7 @@ from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
+from core.model.events import Event
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.state.state import State
 from core.wire.merge import merged

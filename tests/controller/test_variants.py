@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
+from api import resources
 from api.objects import Key, Raw, key_of
-from controller import resources
 from controller.caches import Caches, Reading
 from controller.kube.errors import ApiError, Forbidden, Unreachable
 from controller.variants import REFUSED_SECONDS, UNSEEN_SECONDS, Variants

@@ -9,7 +9,6 @@ import pytest
 
 from api.objects import Raw, Resource
 from controller.caches import Caches
-from controller.events import Event
 from controller.waiting import (
     AGAIN_SECONDS,
     EACH_REMINDER_SECONDS,
@@ -20,6 +19,7 @@ from controller.waiting import (
 )
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
+from core.model.events import Event
 from core.state.drain import drain
 from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually

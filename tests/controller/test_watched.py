@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from api import resources
 from api.objects import Resource
-from controller import resources
 from controller.caches import Caches
 from controller.kube.client import Client
 from controller.kube.pressure import Pressure

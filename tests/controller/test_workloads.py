@@ -10,12 +10,13 @@ import pytest
 
 from api import names
 from api.objects import Raw, Resource
-from controller.events import Event, Recorder
+from controller.events import Recorder
 from controller.settings import Settings
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
+from core.model.events import Event
 from core.model.owner import Owner
 from tests.controller.test_caches import controlled_by, filled, made, workload
 

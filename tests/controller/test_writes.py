@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from api import resources
 from api.objects import Raw, Resource
-from controller import resources
 from controller.caches import Caches
 from controller.kube.errors import Forbidden, NotFound, Terminating, from_status
 from controller.watched import rows
