@@ -1,5 +1,5 @@
-"""Workloads whose nodes are asked for with ProvisioningRequests: collects what is known of each, calls the rules
-(``core.provisioning``), and applies one write. The AdmissionChecks get their condition Active here, too.
+"""Workloads whose nodes are asked for with ProvisioningRequests: gathers what is known of each for the rules of
+``core.provisioning``. The AdmissionChecks get their condition Active here, too.
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import assert_never
-
-import structlog
 
 from api import names, resources
 from api.names import PROVISIONING_REQUEST_CONTROLLER
@@ -21,37 +18,33 @@ from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from controller.kube.store import HEARD_AT_ONCE, Store
 from controller.kube.workqueue import WorkQueue
+from controller.reconciler import Reconciler
 from controller.refusals import Refusals
 from controller.settings import Settings
 from controller.writes import Writer
+from core.actions import Action, Create, Write, Writes
 from core.jobs import meta
-from core.model import CheckState, events
+from core.model import CheckState
 from core.model.owner import Owner
 from core.provisioning import config, rules
 from core.provisioning.config import Config
-from core.provisioning.rules import Situation
+from core.provisioning.rules import ProvisioningSituation
 from core.quota.checks import checks_of
 from core.wire import active
 from core.wire.active import decided_by, parameters_name
 
-log = structlog.get_logger(__name__)
-
-WORKERS = 5
 REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
 """The answers of an API server that does not take an object."""
 FAILURES = (400, 500)
 """The status of a webhook that denies without a code, or fails."""
-AGAIN_SECONDS = 30.0
-"""After this time a PodTemplate that could not be made is tried again."""
-
-Written = rules.Update | rules.Adopt | rules.DeleteRequest | rules.DeleteTemplate
-"""The actions that change what exists already."""
 
 
-class Provisioning:
+class Provisioning(Reconciler[ProvisioningSituation]):
     """The controller of the AdmissionChecks with ``controllerName: kueue.x-k8s.io/provisioning-request``. ``run`` it
     while this process leads.
     """
+
+    workers = 5
 
     def __init__(
         self,
@@ -62,11 +55,8 @@ class Provisioning:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__("provisioning", resources.WORKLOADS, writer, recorder, clock=clock)
         self.caches = caches
-        self.writer = writer
-        self.recorder = recorder
-        self.clock = clock
-        self.queue = WorkQueue[Key]("provisioning", longest_seconds=30.0)
         self.checks = WorkQueue[str]("provisioning-checks", longest_seconds=30.0)
         self._refusals = Refusals(clock)
         self._changed_checks: set[str] = set()
@@ -91,7 +81,7 @@ class Provisioning:
         """Reconcile until cancelled."""
         async with asyncio.TaskGroup() as group:
             if self._enabled:
-                group.create_task(self.queue.run(WORKERS, self.reconcile))
+                group.create_task(super().run())
             group.create_task(self.checks.run(1, self.reconcile_check))
 
     def reconfigured(self, name: str) -> None:
@@ -164,100 +154,48 @@ class Provisioning:
             with contextlib.suppress(NotFound):
                 await self.writer.patch(resources.ADMISSION_CHECKS, Key("", name), patch, subresource="status")
 
-    async def reconcile(self, key: Key) -> float | None:
-        """Makes the next write about a Workload. Returns when to look again, in seconds."""
-        situation = self.situation(key)
-        action = rules.decide(situation) if situation is not None else rules.Wait()
-        if isinstance(action, rules.Wait):
-            return action.seconds
-        async with self.writer.turn(key.namespace, first=True):
-            situation = self.situation(key)  # it may have changed while it waited
-            return await self._apply(situation, rules.decide(situation)) if situation is not None else None
+    def decide(self, situation: ProvisioningSituation) -> Action:
+        """The next action about the requests of a Workload."""
+        return rules.decide(situation)
 
-    async def _apply(self, s: Situation, action: rules.Action) -> float | None:
-        key = s.workload.key
-        log.debug("provisioning", workload=str(key), action=type(action).__name__)
-        match action:
-            case rules.Wait():
-                return action.seconds
-            case rules.CreateRequest():
-                await self._create(s, resources.PROVISIONING_REQUESTS, action.manifest, action.check)
-                message = f'Created ProvisioningRequest: "{action.manifest["metadata"]["name"]}"'
-                self._tell(s, events.Event(events.NORMAL, names.Event.PROVISIONING_REQUEST_CREATED, message))
-            case rules.CreateTemplate():
-                await self._create(s, resources.POD_TEMPLATES, action.manifest, action.check)
-            case rules.Impossible():
-                if action.patch is None:
-                    return AGAIN_SECONDS
-                await self._report(s, action.message, action.patch)
-            case _:
-                with contextlib.suppress(NotFound):  # it was deleted meanwhile; the watch will report it
-                    await self._write(s, action)
-        return None
+    def about(self, situation: ProvisioningSituation) -> tuple[Key, str]:
+        """The Workload."""
+        return situation.workload.key, situation.workload.uid
 
-    async def _write(self, s: Situation, action: Written) -> None:
-        match action:
-            case rules.Update():
-                await self.writer.patch(resources.WORKLOADS, s.workload.key, action.patch, subresource="status")
-                for message in action.events:
-                    self._tell(s, events.Event(events.NORMAL, names.Event.ADMISSION_CHECK_UPDATED, message))
-            case rules.Adopt():
-                await self.writer.patch(resources.POD_TEMPLATES, action.template, action.patch)
-                self.queue.add(s.workload.key)
-            case rules.DeleteRequest():
-                await self._delete(resources.PROVISIONING_REQUESTS, action.request)
-                self.queue.add(s.workload.key)
-            case rules.DeleteTemplate():
-                await self._delete(resources.POD_TEMPLATES, action.template)
-                self.queue.add(s.workload.key)
-            case _:
-                assert_never(action)
-
-    async def _create(self, s: Situation, resource: Resource, manifest: Raw, check: str) -> None:
-        """Creates an object; a refusal is reported on the check, and tried again with backoff. Its message may have a
-        port or an id that differs each time, and each report queues the Workload again.
+    async def refused(self, situation: ProvisioningSituation, write: Write, error: ApiError) -> None:
+        """Reports an object that is refused on the check that it is for, and tries again with backoff. Its message may
+        have a port or an id that differs each time, and each report queues the Workload again.
 
         An object that exists but has not arrived by watch is not a refusal: a write of this process or of the one
         before was interrupted, and the object is used as soon as it arrives.
         """
-        try:
-            await self.writer.create(resource, manifest)
-        except ApiError as error:
-            if not isinstance(error, REFUSALS) and error.status not in FAILURES:
-                raise
-            key, name = s.workload.key, manifest["metadata"]["name"]
-            known = self.caches.stores[resource].get((key.namespace, name)) is not None
-            message = rules.refusal(resource.kind, name, error.message)
+        if isinstance(write, Create) and (isinstance(error, REFUSALS) or error.status in FAILURES):
+            key, kind, name = situation.workload.key, write.resource.kind, write.manifest["metadata"]["name"]
+            known = self.caches.stores[write.resource].get((key.namespace, name)) is not None
             if (known or not isinstance(error, AlreadyExists)) and (
-                self._refusals.due(key, (resource.kind, name, error.status, error.reason))
-                or not rules.is_reported(s, check, resource.kind, name)
+                self._refusals.due(key, (kind, name, error.status, error.reason))
+                or not rules.is_reported(situation, write.part, kind, name)
             ):
-                await self._report(s, message, rules.not_created(s, check, message))
-            raise
-        self._refusals.forget(s.workload.key)
-        self.queue.add(s.workload.key)
+                report = rules.not_created(situation, write.part, rules.refusal(kind, name, error.message))
+                if report is not None:
+                    with contextlib.suppress(ApiError):  # what was refused is reported again when it is refused again
+                        await self.apply(key, situation, report)
+        raise error
 
-    async def _report(self, s: Situation, message: str, patch: Raw | None) -> None:
-        if patch is None:
-            return
-        self._tell(s, events.failed(names.Event.FAILED_CREATE, message))
-        with contextlib.suppress(ApiError):  # what was refused is reported again when it is refused again
-            await self.writer.patch(resources.WORKLOADS, s.workload.key, patch, subresource="status")
+    def written(self, key: Key, situation: ProvisioningSituation, action: Write | Writes) -> None:
+        """Continues at once: not each change of a request or PodTemplate leads to its Workload."""
+        if isinstance(action, Create):
+            self._refusals.forget(key)
+        self.queue.add(key)
 
-    async def _delete(self, resource: Resource, raw: Raw) -> None:
-        await self.writer.delete(resource, key_of(raw), raw["metadata"]["uid"])
-
-    def _tell(self, s: Situation, event: events.Event) -> None:
-        self.recorder.tell(resources.WORKLOADS, s.workload.key, s.workload.uid, event)
-
-    def situation(self, key: Key) -> Situation | None:
+    def gather(self, key: Key) -> ProvisioningSituation | None:
         """Returns what is known of a Workload; None if it is gone, or a reservation of it is being written."""
         raw, workload = self.caches.workloads.get(key), self.caches.get(key)
         if raw is None or workload is None or self.caches.state.assumed(key):
             return None
         # Those that are just being listed, before they count as served, are not deleted for a check without a config.
         own = self._owned(self._requests, resources.WORKLOADS, key) if self._served else ()
-        return Situation(
+        return ProvisioningSituation(
             now=self.clock(),
             workload=workload,
             raw=raw,

@@ -1,34 +1,29 @@
-"""Workloads that are admitted through variants, one for each flavor (concurrent admission): collects what is known of
-each parent, calls the rules (``core.variants``), and applies one write, whose change queues the parent again.
+"""Workloads that are admitted through variants, one for each flavor (concurrent admission): gathers what is known of
+each parent for the rules of ``core.variants``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import assert_never
-
-import structlog
 
 from api import names, resources
 from api.objects import Key, Raw, key_of
 from controller.caches import Caches
 from controller.events import Recorder
-from controller.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from controller.kube.store import HEARD_AT_ONCE
-from controller.kube.workqueue import WorkQueue
+from controller.reconciler import Reconciler
 from controller.refusals import Refusals
 from controller.writes import Writer
-from core.model import ClusterQueue, Workload, events
+from core.actions import Action, Create, Wait, Write, Writes
+from core.model import ClusterQueue, Workload
+from core.model.events import failed
 from core.variants import rules
-from core.variants.rules import Family
+from core.variants.rules import VariantFamily
 
-log = structlog.get_logger(__name__)
-
-WORKERS = 5
-REFUSALS = (AlreadyExists, Forbidden, Invalid)
+REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
 """Why a variant may not be created: the parent does without that flavor, and an event says so."""
 REFUSED_SECONDS = 30.0
 """When the creation of a variant that was refused is tried again."""
@@ -36,17 +31,16 @@ UNSEEN_SECONDS = 5.0
 """The same for one that exists but has not arrived by watch."""
 
 
-class Variants:
+class Variants(Reconciler[VariantFamily]):
     """Reconciles the parents. ``run`` it while this process leads."""
+
+    workers = 5
 
     def __init__(
         self, caches: Caches, writer: Writer, recorder: Recorder, *, clock: Callable[[], float] = time.time
     ) -> None:
+        super().__init__("variants", resources.WORKLOADS, writer, recorder, clock=clock)
         self.caches = caches
-        self.writer = writer
-        self.recorder = recorder
-        self.clock = clock
-        self.queue = WorkQueue[Key]("variants", longest_seconds=30.0)
         self._refusals = Refusals(clock)
         self._refused: dict[Key, dict[str, float]] = {}
         """Until when no variant of a parent is created for a flavor."""
@@ -66,10 +60,6 @@ class Variants:
             self._look_at(self.caches.get(key))
             if not place % HEARD_AT_ONCE:
                 yield
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        await self.queue.run(WORKERS, self.reconcile)
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
         if old is not None and new is None:
@@ -121,11 +111,12 @@ class Variants:
         found = state.reservations.cluster_queues.get(name or "")
         return found if found is not None and (workload.parent or found.migration is not None) else None
 
-    def family(self, key: Key) -> Family | None:
+    def gather(self, key: Key) -> VariantFamily | None:
         """Returns what is known of a parent and its variants; None if it is gone or is no parent."""
         raw, parent, state = self.caches.workloads.get(key), self.caches.get(key), self.caches.state
         queue = self._queue_of(parent) if parent is not None and not parent.variant_of else None
         if raw is None or parent is None or queue is None:
+            self._refused.pop(key, None)
             return None
         variants = self.caches.variants_of(parent)
         objects = [(each, self.caches.workloads.get(each.key)) for each in variants]
@@ -133,78 +124,41 @@ class Variants:
         evicting = frozenset(each.key for each in variants if state.is_evicting(each.key))
         now = self.clock()
         refused = frozenset(flavor for flavor, until in self._refused.get(key, {}).items() if until > now)
-        return Family(now, parent, raw, queue, members, evicting, refused)
+        return VariantFamily(now, parent, raw, queue, members, evicting, refused)
 
-    async def reconcile(self, key: Key) -> float | None:
-        """Makes the next write about a parent and its variants. Returns when to look again, in seconds."""
-        family = self.family(key)
-        if family is None:
-            self._refused.pop(key, None)
-            return None
-        action = rules.decide(family)
-        if isinstance(action, rules.Wait):
-            return self._again(family, action.seconds)
-        async with self.writer.turn(key.namespace, first=True):
-            family = self.family(key)  # it may have changed while it waited
-            if family is not None:
-                with contextlib.suppress(NotFound):  # the watch will report it
-                    return await self._apply(family, rules.decide(family))
-        return None
+    def decide(self, situation: VariantFamily) -> Action:
+        """The next action about a parent and its variants."""
+        return rules.decide(situation)
 
-    def _again(self, family: Family, seconds: float | None) -> float | None:
+    def about(self, situation: VariantFamily) -> tuple[Key, str]:
+        """The parent."""
+        return situation.parent.key, situation.parent.uid
+
+    async def idle(self, key: Key, situation: VariantFamily, wait: Wait) -> float | None:
         """When to look again: as the rules say, or when a variant may be created again."""
-        refused = self._refused.get(family.parent.key, {})
-        waits = [refused[flavor] - family.now for flavor in family.refused]
-        return min([*waits, *([] if seconds is None else [seconds])], default=None)
+        refused = self._refused.get(key, {})
+        waits = [refused[flavor] - situation.now for flavor in situation.refused]
+        return min([*waits, *([] if wait.seconds is None else [wait.seconds])], default=None)
 
-    async def _apply(self, family: Family, action: rules.Action) -> float | None:
-        parent = family.parent
-        log.debug("variants", workload=str(parent.key), action=type(action).__name__)
-        match action:
-            case rules.Wait():
-                return self._again(family, action.seconds)
-            case rules.Mark():
-                await self.writer.patch(resources.WORKLOADS, parent.key, action.patch)
-            case rules.Create():
-                await self._create(parent, action)
-            case rules.Delete():
-                await self.writer.delete(resources.WORKLOADS, action.variant.key, action.variant.uid)
-                self._tell(parent, names.Event.DELETED_VARIANT, action.message)
-            case rules.Change():
-                await self.writer.patch(resources.WORKLOADS, action.variant.key, action.patch)
-                if action.event is not None:
-                    self._tell(action.variant, *action.event)
-            case rules.Status():
-                await self.writer.patch(resources.WORKLOADS, action.of.key, action.patch, subresource="status")
-                if action.event is not None:
-                    self._tell(action.of, *action.event)
-            case _:
-                assert_never(action)
-        self.queue.add(parent.key)
-        return None
-
-    async def _create(self, parent: Workload, action: rules.Create) -> None:
-        """Creates a variant. A refusal is reported on the parent, which does without that flavor until it is tried
-        again. One that exists but has not arrived by watch is none: the write of before was interrupted.
+    async def refused(self, situation: VariantFamily, write: Write, error: ApiError) -> None:
+        """A variant that is refused is reported on the parent, which does without that flavor until it is tried again.
+        One that exists but has not arrived by watch is none: the write of before was interrupted.
         """
-        key = key_of(action.manifest)
-        try:
-            await self.writer.create(resources.WORKLOADS, action.manifest)
-        except REFUSALS as error:
-            known = self.caches.get(key)
-            unseen = isinstance(error, AlreadyExists) and (known is None or known.variant_of == parent.uid)
-            until = self.clock() + (UNSEEN_SECONDS if unseen else REFUSED_SECONDS)
-            self._refused.setdefault(parent.key, {})[action.flavor] = until
-            if not unseen and self._refusals.due(parent.key, (key, error.status, error.reason)):
-                text = f'Variant Workload "{key}" could not be created: {error.message}'
-                self._event(parent, events.failed(names.Event.FAILED_CREATE, text))
-            return
-        self._refused.get(parent.key, {}).pop(action.flavor, None)
-        self._refusals.forget(parent.key)
-        self._tell(parent, names.Event.CREATED_VARIANT, f'Variant Workload "{key}" created')
+        if not isinstance(write, Create) or not isinstance(error, REFUSALS):
+            raise error
+        parent, key = situation.parent, key_of(write.manifest)
+        known = self.caches.get(key)
+        unseen = isinstance(error, AlreadyExists) and (known is None or known.variant_of == parent.uid)
+        until = self.clock() + (UNSEEN_SECONDS if unseen else REFUSED_SECONDS)
+        self._refused.setdefault(parent.key, {})[write.part] = until
+        if not unseen and self._refusals.due(parent.key, (key, error.status, error.reason)):
+            text = f'Variant Workload "{key}" could not be created: {error.message}'
+            self.emit(situation, failed(names.Event.FAILED_CREATE, text))
+        self.queue.add(parent.key)
 
-    def _tell(self, workload: Workload, reason: str, message: str) -> None:
-        self._event(workload, events.Event(events.NORMAL, reason, message))
-
-    def _event(self, workload: Workload, event: events.Event) -> None:
-        self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)
+    def written(self, key: Key, situation: VariantFamily, action: Write | Writes) -> None:
+        """Continues at once."""
+        if isinstance(action, Create):
+            self._refused.get(key, {}).pop(action.part, None)
+            self._refusals.forget(key)
+        self.queue.add(key)

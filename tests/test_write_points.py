@@ -13,7 +13,7 @@ import pytest
 from core.multikueue import here, there
 from core.multikueue.hopeless import NO_WORKER
 from tests.faults import Request
-from tests.write_points import HERE, MANAGER_POINTS, POINTS, SITES, THERE, WORKER_POINTS
+from tests.write_points import DECIDED, HERE, MANAGER_POINTS, POINTS, SITES, THERE, WORKER_POINTS
 
 ROOT = Path(__file__).parents[1]
 VERBS = ("create", "patch", "update", "delete")
@@ -38,6 +38,19 @@ def sites(path: Path) -> Iterator[str]:
 def test_every_write_of_the_controller_is_listed() -> None:
     found = {site for path in sorted((ROOT / "controller").rglob("*.py")) for site in sites(path)}
     assert found == set(SITES)
+
+
+def deciders() -> Iterator[str]:
+    """The modules of ``core`` that make actions which write."""
+    for path in sorted((ROOT / "core").rglob("*.py")):
+        imports = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom))
+        taken = {each.name for node in imports if node.module == "core.actions" for each in node.names}
+        if taken & {"Patch", "Create", "Delete", "Writes", "status"} and "simulation" not in path.parts:
+            yield str(path.relative_to(ROOT))
+
+
+def test_every_module_that_decides_writes_is_listed() -> None:
+    assert set(deciders()) == set(DECIDED)
 
 
 def test_every_point_is_written_somewhere_and_every_site_names_points() -> None:

@@ -81,13 +81,6 @@ POINTS: Mapping[str, Matches] = {
     "lease": _writes("PUT", "leases"),
 }
 
-PROVISIONING = (
-    "requests for nodes: no quota depends on them, and tests/cluster/test_provisioning.py has their crash points"
-)
-VARIANTS = (
-    "concurrent admission, off by default: tests/controller/test_variants.py has each write as the last of a process"
-)
-
 
 def _workload(has: Callable[[Any], bool], *, admits: bool = False) -> Matches:
     """A status of a Workload in the manager that has what was just decided, while it holds quota and is not evicted.
@@ -185,9 +178,17 @@ THERE: Mapping[type, tuple[str, ...]] = {
     there.Withdraw: ("delete the job", "release the copy", "delete the copy"),
 }
 """The points of each action that ``core.multikueue.there`` decides."""
+DECIDED: Mapping[str, tuple[str, ...] | str] = {
+    "core/provisioning/rules.py": "requests for nodes: no quota depends on them, and tests/cluster/test_provisioning.py"
+    " has their crash points",
+    "core/variants/rules.py": "concurrent admission, off by default: tests/controller/test_variants.py has each write"
+    " as the last of a process",
+    "core/workload/actions.py": ("evict",),
+    "core/workload/lifecycle.py": ("admit", "evict"),
+}
+"""The points of the writes that each module of ``core`` decides, or why the leader is not killed there."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict"),
-    "controller/workloads.py:WorkloadReconciler._patch": ("admit", "evict"),
     "controller/jobs.py:JobReconciler._create": ("create the Workload",),
     "controller/jobs.py:JobReconciler._patch_workload": ("release", "finish", "remove the finalizer"),
     "controller/jobs.py:JobReconciler._apply": ("delete the Workload",),
@@ -209,7 +210,6 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
     "controller/pod_owners.py:PodOwnerReconciler._apply": "the steps for groups of pods: tests/cluster/test_pods.py",
     "controller/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
-    "controller/workloads.py:WorkloadReconciler._followed": "only the priority",
     "controller/multikueue/clusters.py:Clusters._report": ("status of a MultiKueueCluster",),
     "controller/multikueue/workloads.py:MultiKueue._apply_there": (
         *THERE[there.Begin],
@@ -222,14 +222,10 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/multikueue/workloads.py:MultiKueue._update": tuple(dict.fromkeys(HERE.values())),
     "controller/multikueue/workloads.py:MultiKueue._withdraw": THERE[there.Withdraw],
     "controller/multikueue/workloads.py:MultiKueue.reconcile_check": ("status of an AdmissionCheck of MultiKueue",),
-    "controller/provisioning.py:Provisioning._create": PROVISIONING,
-    "controller/provisioning.py:Provisioning._delete": PROVISIONING,
-    "controller/provisioning.py:Provisioning._report": PROVISIONING,
-    "controller/provisioning.py:Provisioning._write": PROVISIONING,
-    "controller/provisioning.py:Provisioning.reconcile_check": PROVISIONING,
-    "controller/variants.py:Variants._apply": VARIANTS,
-    "controller/variants.py:Variants._create": VARIANTS,
-    "controller/workloads.py:WorkloadReconciler._apply": "deletes finished Workloads when their retention has ended",
+    "controller/reconciler.py:Reconciler._write": tuple(
+        dict.fromkeys(point for points in DECIDED.values() if not isinstance(points, str) for point in points)
+    ),
+    "controller/provisioning.py:Provisioning.reconcile_check": "no quota depends on requests for nodes",
 }
 """The points that each function writes, or why the leader is not killed there."""
 

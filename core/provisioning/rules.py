@@ -15,32 +15,38 @@ from api import names
 from api.names import CheckState, Condition
 from api.names import ProvisioningAnnotation as Annotation
 from api.names import ProvisioningCondition as Answer
+from api.objects import Resource, key_of
+from api.resources import POD_TEMPLATES, PROVISIONING_REQUESTS
 from api.validate.common import is_true
+from core.actions import Action, Create, Delete, Patch, Target, Wait, first, status
 from core.jobs import meta
 from core.jobs.template import ConflictError, FlavorMissingError, same
 from core.model import CheckState as State
-from core.model import Key, Raw, Workload
+from core.model import Raw, Workload
+from core.model.events import NORMAL, Event, failed
 from core.provisioning import naming, pods
 from core.provisioning.config import Config
 from core.provisioning.pods import Pods
 from core.wire.active import condition_of
-from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import transitions
 
 INACTIVE = "the check is not active"
 NOT_NEEDED = "the provisioning request is not needed"
-GONE_SECONDS = 1.0
+GONE = Wait(1.0)
 """How often a PodTemplate is looked for that is being deleted: its name does not tell the Workload."""
 MOST_AHEAD = 1000
 """So many attempts after the present one are recognized in names that were cut: each of them costs a hash."""
+AGAIN_SECONDS = 30.0
+"""After this time a PodTemplate that could not be made is tried again."""
 NOT_CREATED = "Error creating "
 """The message of a check begins with this while an object for it is refused."""
+WORDS = {PROVISIONING_REQUESTS: "request", POD_TEMPLATES: "template"}
 AFTER_FAILURE, AFTER_EXPIRY = "Retrying after failure: ", "Retrying after booking expired: "
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ProvisioningSituation:
     """``checks`` has the checks of the Workload that ProvisioningRequests decide, None for one that is not active.
     ``requests`` are those that the Workload owns. ``template`` returns the PodTemplate with a name in its namespace;
     ``own_templates`` are those that still belong to the Workload and not to a request. ``exists`` is whether the
@@ -66,81 +72,15 @@ class Situation:
                 yield state, self.checks[state.name]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """A patch of the Workload's status; ``events`` are the messages of the checks whose state changes."""
-
-    patch: Raw
-    events: tuple[str, ...] = ()
+Rule = Callable[[ProvisioningSituation], Action | None]
 
 
-@dataclass(frozen=True, slots=True)
-class CreateRequest:
-    """``check`` is reported as not created if the API server refuses it."""
-
-    manifest: Raw
-    check: str
-
-
-@dataclass(frozen=True, slots=True)
-class CreateTemplate:
-    """``check`` is reported as not created if the API server refuses it."""
-
-    manifest: Raw
-    check: str
-
-
-@dataclass(frozen=True, slots=True)
-class Adopt:
-    """A patch with which a PodTemplate belongs to its request."""
-
-    template: Key
-    patch: Raw
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteRequest:
-    """This very request is deleted."""
-
-    request: Raw
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteTemplate:
-    """This very PodTemplate is deleted."""
-
-    template: Raw
-
-
-@dataclass(frozen=True, slots=True)
-class Impossible:
-    """A PodTemplate cannot be made; ``patch`` reports it on the check, None if that is reported already."""
-
-    message: str
-    patch: Raw | None
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do until something changes, or so many seconds have passed."""
-
-    seconds: float | None = None
-
-
-Action = Update | CreateRequest | CreateTemplate | Adopt | DeleteRequest | DeleteTemplate | Impossible | Wait
-Rule = Callable[[Situation], Action | None]
-
-
-def decide(situation: Situation) -> Action:
+def decide(situation: ProvisioningSituation) -> Action:
     """The first action that a rule asks for."""
-    for rule in RULES:
-        action = rule(situation)
-        if action is not None:
-            return action
-    return Wait()
+    return first(RULES, situation) or Wait()
 
 
-def over(s: Situation) -> Action | None:
+def over(s: ProvisioningSituation) -> Action | None:
     """A Workload that has finished or was evicted asks for no nodes; without cleanup an eviction keeps its requests."""
     finished, evicted = s.workload.holds(Condition.FINISHED), s.workload.holds(Condition.EVICTED)
     if not finished and not evicted:
@@ -148,13 +88,13 @@ def over(s: Situation) -> Action | None:
     return (_left(s, (), s.own_templates) or Wait()) if finished or s.cleans_up else Wait()
 
 
-def without_quota(s: Situation) -> Action | None:
+def without_quota(s: ProvisioningSituation) -> Action | None:
     """A Workload without quota asks for no nodes; a request that it has stays, because quota may be reserved again."""
     held = s.workload.holds(Condition.QUOTA_RESERVED) and s.workload.admission is not None
     return None if held and not s.workload.deleting else Wait()
 
 
-def answered(s: Situation) -> Action | None:
+def answered(s: ProvisioningSituation) -> Action | None:
     """The states of the checks follow from the answers of the autoscaler: one write for all checks."""
     after, events = s.workload, []
     for state, config in s.states():
@@ -173,18 +113,18 @@ def answered(s: Situation) -> Action | None:
         if found.state != state.state:
             text = f"Admission check {state.name} updated state from {state.state} to {found.state}"
             events.append(f"{text} with message: {found.message}" if found.message else text)
-    patch = status_patch(s.workload, after)
-    return Update(patch, tuple(events)) if patch else None
+    told = (Event(NORMAL, names.Event.ADMISSION_CHECK_UPDATED, each) for each in events)
+    return status(s.workload, after, "answer", *told)
 
 
-def unused(s: Situation) -> Action | None:
+def unused(s: ProvisioningSituation) -> Action | None:
     """Requests are deleted that are not the last attempt of a check, or do not match its config or admission any
     more, and PodTemplates of requests that will not be made.
     """
     return _left(s, [current(s, state, config) for state, config in s.states()], _leftover_templates(s))
 
 
-def adopted(s: Situation) -> Action | None:
+def adopted(s: ProvisioningSituation) -> Action | None:
     """PodTemplates belong to their request, so that Kubernetes deletes both together."""
     for state, config in s.states():
         request = current(s, state, config)
@@ -197,26 +137,25 @@ def adopted(s: Situation) -> Action | None:
                     meta.owner_reference(names.AUTOSCALING_API_VERSION, names.Kind.PROVISIONING_REQUEST, request),
                 ]
                 patch = guarded({"metadata": {"ownerReferences": owners}}, template)
-                return Adopt(Key(s.workload.key.namespace, name), patch)
+                return Patch(patch, target=Target(POD_TEMPLATES, key_of(template)), why="adopt template")
     return None
 
 
-def requested(s: Situation) -> Action | None:
+def requested(s: ProvisioningSituation) -> Action | None:
     """A pending check has a request, and the request has its PodTemplates."""
     waits: Action | None = None
     for state, config in s.states():
         action = _lacks(s, state, config)
-        if isinstance(action, Wait):
-            waits = action
-        elif action is not None:
+        if action is not None and action != GONE:
             return action
+        waits = action or waits
     return waits
 
 
 RULES: tuple[Rule, ...] = (over, without_quota, answered, unused, adopted, requested)
 
 
-def verdict(s: Situation, state: State, config: Config | None) -> State | None:
+def verdict(s: ProvisioningSituation, state: State, config: Config | None) -> State | None:
     """Returns the state of a check with a new state, message, delay and additions to pods; None to leave it."""
     request = current(s, state, config)
     if config is None and request is not None and is_true(request, Answer.CAPACITY_REVOKED):
@@ -248,7 +187,7 @@ def verdict(s: Situation, state: State, config: Config | None) -> State | None:
     return _with(state, CheckState.PENDING, _message(request, Answer.PROVISIONED))
 
 
-def current(s: Situation, state: State, config: Config | None) -> Raw | None:
+def current(s: ProvisioningSituation, state: State, config: Config | None) -> Raw | None:
     """The request of the last attempt of a check, None if there is none that its nodes come from, or may come from."""
     wanted = _asked(s, config)
     found = [
@@ -264,8 +203,8 @@ def current(s: Situation, state: State, config: Config | None) -> Raw | None:
     return max(found, key=lambda each: _number(s, each, state, config) or 0, default=None)
 
 
-def not_created(s: Situation, check: str, message: str) -> Raw | None:
-    """The patch that reports on a check that an object was refused; None if that is reported already."""
+def not_created(s: ProvisioningSituation, check: str, message: str) -> Patch | None:
+    """Reports on a check that an object was refused; None if that is reported already."""
     after = s.workload
     for state in s.workload.checks:
         if state.name == check:
@@ -279,15 +218,15 @@ def not_created(s: Situation, check: str, message: str) -> Raw | None:
                 requeue_after=state.requeue_after,
                 pod_set_updates=state.pod_set_updates,
             )
-    return status_patch(s.workload, after)
+    return status(s.workload, after, "not created", failed(names.Event.FAILED_CREATE, message))
 
 
-def is_reported(s: Situation, check: str, kind: str, name: str) -> bool:
+def is_reported(s: ProvisioningSituation, check: str, kind: str, name: str) -> bool:
     """Whether the message of a check is that this object was refused."""
     return any(each.name == check and each.message.startswith(refusal(kind, name, "")) for each in s.workload.checks)
 
 
-def _lacks(s: Situation, state: State, config: Config | None) -> Action | None:
+def _lacks(s: ProvisioningSituation, state: State, config: Config | None) -> Action | None:
     """What is still to do for the request of a pending check and its PodTemplates; None if it has all."""
     wanted = _asked(s, config)
     if config is None or not wanted or state.state != CheckState.PENDING:
@@ -297,16 +236,19 @@ def _lacks(s: Situation, state: State, config: Config | None) -> Action | None:
         return None  # the one before it is still being deleted
     action = _templates(s, state, request or _named(name), wanted)
     if action is None and request is None:
-        return CreateRequest(_manifest(s, config, name, wanted), state.name)
+        message = f'Created ProvisioningRequest: "{name}"'
+        made = Event(NORMAL, names.Event.PROVISIONING_REQUEST_CREATED, message)
+        manifest = _manifest(s, config, name, wanted)
+        return Create(manifest, PROVISIONING_REQUESTS, part=state.name, why="create request", events=(made,))
     return action
 
 
-def _asked(s: Situation, config: Config | None) -> tuple[Pods, ...]:
+def _asked(s: ProvisioningSituation, config: Config | None) -> tuple[Pods, ...]:
     """The pods whose nodes are asked for; none while the config is missing."""
     return pods.asked(s.workload, s.raw, config) if config is not None else ()
 
 
-def _due(s: Situation, state: State, config: Config | None) -> tuple[Raw | None, str]:
+def _due(s: ProvisioningSituation, state: State, config: Config | None) -> tuple[Raw | None, str]:
     """The request from which the nodes of a check may come, None if it is still to be made, and its name."""
     request = current(s, state, config)
     if request is not None and not _tried(s, request):
@@ -315,7 +257,7 @@ def _due(s: Situation, state: State, config: Config | None) -> tuple[Raw | None,
     return None, naming.request(s.workload.key.name, state.name, tried + 1)
 
 
-def _leftover_templates(s: Situation) -> list[Raw]:
+def _leftover_templates(s: ProvisioningSituation) -> list[Raw]:
     """PodTemplates of requests that will not be made: their check was removed, or its config changed, before that.
     None while a config is missing, which may come back.
     """
@@ -326,13 +268,13 @@ def _leftover_templates(s: Situation) -> list[Raw]:
     return [each for each in s.own_templates if each["metadata"]["name"] not in expected]
 
 
-def _expected_templates(s: Situation, state: State, config: Config | None) -> list[str]:
+def _expected_templates(s: ProvisioningSituation, state: State, config: Config | None) -> list[str]:
     """The PodTemplates of the last request of a check, and those of the next one."""
     found = [naming.template(_due(s, state, config)[1], each.name) for each in _asked(s, config)]
     return _template_names(current(s, state, config)) + found
 
 
-def _refused(s: Situation, state: State, config: Config | None) -> bool:
+def _refused(s: ProvisioningSituation, state: State, config: Config | None) -> bool:
     """Whether the message of a check reports an object that is still to be created.
 
     If an answer replaced the report, the next refusal would write it again: two writes without end.
@@ -340,7 +282,7 @@ def _refused(s: Situation, state: State, config: Config | None) -> bool:
     return state.message.startswith(NOT_CREATED) and _lacks(s, state, config) is not None
 
 
-def _again(s: Situation, state: State, config: Config, request: Raw, answer: str, prefix: str) -> State:
+def _again(s: ProvisioningSituation, state: State, config: Config, request: Raw, answer: str, prefix: str) -> State:
     """Asks for another attempt as long as any is left. One that follows already is not asked for again."""
     message, attempt = _message(request, answer), (_number(s, request, state, config) or 1)
     if attempt > config.retries:
@@ -351,7 +293,7 @@ def _again(s: Situation, state: State, config: Config, request: Raw, answer: str
     return _with(state, CheckState.RETRY, f"{prefix}{message}", after=seconds)
 
 
-def _revoked(s: Situation, state: State, request: Raw) -> State | None:
+def _revoked(s: ProvisioningSituation, state: State, request: Raw) -> State | None:
     """Rejects the check, unless its Workload is being deactivated already."""
     message = _message(request, Answer.CAPACITY_REVOKED)
     return _with(state, CheckState.REJECTED, message) if s.workload.active else None
@@ -370,7 +312,7 @@ def _with(
     )
 
 
-def _updates(s: Situation, request: Raw, config: Config) -> tuple[Raw, ...]:
+def _updates(s: ProvisioningSituation, request: Raw, config: Config) -> tuple[Raw, ...]:
     """What the pods of a provisioned request get: which request their nodes are for, and labels of these nodes.
 
     Pod sets that share a template get it too; in Kueue only the first of them does, and the autoscaler does not know
@@ -387,16 +329,20 @@ def _updates(s: Situation, request: Raw, config: Config) -> tuple[Raw, ...]:
     return tuple({"name": name, "annotations": annotations, **more} for each in asked for name in each.names)
 
 
-def _left(s: Situation, used: Iterable[Raw | None], templates: Iterable[Raw]) -> Action | None:
+def _left(s: ProvisioningSituation, used: Iterable[Raw | None], templates: Iterable[Raw]) -> Action | None:
     """Deletes the next request that is not used, then these PodTemplates."""
     kept = {each["metadata"]["uid"] for each in used if each is not None}
     for request in s.requests:
         if request["metadata"]["uid"] not in kept and not meta.deleting(request):
-            return DeleteRequest(request)
-    return next((DeleteTemplate(each) for each in templates if not meta.deleting(each)), None)
+            return _deleted(PROVISIONING_REQUESTS, request)
+    return next((_deleted(POD_TEMPLATES, each) for each in templates if not meta.deleting(each)), None)
 
 
-def _templates(s: Situation, state: State, request: Raw, wanted: Iterable[Pods]) -> Action | None:
+def _deleted(resource: Resource, raw: Raw) -> Delete:
+    return Delete(meta.uid(raw), Target(resource, key_of(raw)), why=f"delete {WORDS[resource]}")
+
+
+def _templates(s: ProvisioningSituation, state: State, request: Raw, wanted: Iterable[Pods]) -> Action | None:
     """What is still to do for the PodTemplates of a request; None if it has all."""
     waits: Action | None = None
     for each in wanted:
@@ -412,10 +358,12 @@ def _templates(s: Situation, state: State, request: Raw, wanted: Iterable[Pods])
             message = refusal(
                 "PodTemplate", name, f'it exists already and belongs to {owner["kind"]} "{owner["name"]}"'
             )
-            return Impossible(message, not_created(s, state.name, message))
+            return not_created(s, state.name, message) or Wait(AGAIN_SECONDS)
         if not meta.deleting(found):
-            return DeleteTemplate(found)  # of a request of the same name that is gone, or of an earlier admission
-        waits = Wait(GONE_SECONDS)
+            return _deleted(
+                POD_TEMPLATES, found
+            )  # of a request of the same name that is gone, or of an earlier admission
+        waits = GONE
     return waits
 
 
@@ -424,19 +372,18 @@ def refusal(kind: str, name: str, reason: object) -> str:
     return f'{NOT_CREATED}{kind} "{name}": {reason}'
 
 
-def _create_template(s: Situation, state: State, name: str, wanted: Pods) -> Action:
+def _create_template(s: ProvisioningSituation, state: State, name: str, wanted: Pods) -> Action:
     try:
         made = pods.template(wanted, s.flavors)
     except (ConflictError, FlavorMissingError) as error:
         message = refusal("PodTemplate", name, error)
-        return Impossible(message, not_created(s, state.name, message))
+        return not_created(s, state.name, message) or Wait(AGAIN_SECONDS)
     metadata = _metadata(s, name)
-    return CreateTemplate(
-        {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": made}, state.name
-    )
+    manifest = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": made}
+    return Create(manifest, POD_TEMPLATES, part=state.name, why="create template")
 
 
-def _manifest(s: Situation, config: Config, name: str, wanted: Iterable[Pods]) -> Raw:
+def _manifest(s: ProvisioningSituation, config: Config, name: str, wanted: Iterable[Pods]) -> Raw:
     parameters = {**config.parameters, **_own_parameters(s)}
     return {
         "apiVersion": names.AUTOSCALING_API_VERSION,
@@ -450,7 +397,7 @@ def _manifest(s: Situation, config: Config, name: str, wanted: Iterable[Pods]) -
     }
 
 
-def _own_parameters(s: Situation) -> Raw:
+def _own_parameters(s: ProvisioningSituation) -> Raw:
     """The parameters in annotations of the Workload, which take precedence over those of the config."""
     prefix = names.Annotation.PROVISIONING_PARAMETER_PREFIX
     return {key[len(prefix) :]: value for key, value in meta.annotations(s.raw).items() if key.startswith(prefix)}
@@ -461,7 +408,7 @@ def _asks_for(request: str, wanted: Iterable[Pods]) -> list[Raw]:
     return [{"podTemplateRef": {"name": naming.template(request, each.name)}, "count": each.count} for each in wanted]
 
 
-def _metadata(s: Situation, name: str) -> Raw:
+def _metadata(s: ProvisioningSituation, name: str) -> Raw:
     return {
         "name": name,
         "namespace": s.workload.key.namespace,
@@ -470,12 +417,12 @@ def _metadata(s: Situation, name: str) -> Raw:
     }
 
 
-def _settled(s: Situation, state: State, config: Config | None) -> bool:
+def _settled(s: ProvisioningSituation, state: State, config: Config | None) -> bool:
     """Whether the check is ready and stays so if its config is missing."""
     return state.state == CheckState.READY and (config is not None or s.workload.holds(Condition.ADMITTED))
 
 
-def _used(s: Situation, request: Raw, state: State, config: Config | None) -> bool:
+def _used(s: ProvisioningSituation, request: Raw, state: State, config: Config | None) -> bool:
     """Whether the nodes of a request are there and used, so that a change of the config changes nothing any more.
 
     Kueue deletes the request of a running Workload when its config changes, and asks for the same nodes again when a
@@ -484,7 +431,7 @@ def _used(s: Situation, request: Raw, state: State, config: Config | None) -> bo
     return _settled(s, state, config) and is_true(request, Answer.PROVISIONED)
 
 
-def _matches(s: Situation, request: Raw, state: State, config: Config, wanted: tuple[Pods, ...]) -> bool:
+def _matches(s: ProvisioningSituation, request: Raw, state: State, config: Config, wanted: tuple[Pods, ...]) -> bool:
     """Whether a request has the class and parameters of the config. While the check is pending, it must also ask for
     the pods and flavors of the present admission: one that was made for an earlier admission may not be deleted yet.
     """
@@ -501,7 +448,7 @@ def _matches(s: Situation, request: Raw, state: State, config: Config, wanted: t
     return same(spec.get("podSets"), _asks_for(name, wanted)) and all(_placed(s, name, each) for each in wanted)
 
 
-def _placed(s: Situation, request: str, wanted: Pods) -> bool:
+def _placed(s: ProvisioningSituation, request: str, wanted: Pods) -> bool:
     """Whether the PodTemplate of a request, if it exists, asks for the nodes of the assigned flavors."""
     found = s.template(naming.template(request, wanted.name))
     try:
@@ -515,13 +462,13 @@ def _selector(template: Raw) -> object:
     return (template.get("spec") or {}).get("nodeSelector")
 
 
-def _tried(s: Situation, request: Raw) -> bool:
+def _tried(s: ProvisioningSituation, request: Raw) -> bool:
     """Whether a request can provide no nodes any more, so that the next attempt is due."""
     expired = is_true(request, Answer.BOOKING_EXPIRED) and not s.workload.holds(Condition.ADMITTED)
     return is_true(request, Answer.FAILED) or expired
 
 
-def _number(s: Situation, request: Raw, state: State, config: Config | None) -> int | None:
+def _number(s: ProvisioningSituation, request: Raw, state: State, config: Config | None) -> int | None:
     """Which attempt of a check a request is; None if it is of another check."""
     most = min(max(config.retries if config is not None else 0, state.retry_count), state.retry_count + MOST_AHEAD) + 1
     return naming.attempt(request["metadata"]["name"], s.workload.key.name, state.name, most)

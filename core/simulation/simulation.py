@@ -20,12 +20,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from api import names
+from core import actions
 from core.model import Admission, FlavorResource, Key, Reserve, Victim, Wait, Workload
 from core.state.drain import drain
 from core.state.state import State
 from core.state.surroundings import surroundings
 from core.workload import transitions
-from core.workload.actions import Deactivate, Delete, Evict, Idle, LifePolicy, ReleaseOrphan, Surroundings, Update
+from core.workload.actions import Evict, LifePolicy, Surroundings
 from core.workload.lifecycle import next_step, why_not_queued
 
 MOST_STEPS = 100
@@ -362,17 +363,16 @@ class Simulation:
         for _ in range(MOST_STEPS):
             step = next_step(self.workloads[key], self._around(self.workloads[key], now))
             match step:
-                case Update():
-                    self._become(step.after, now, step.why, step.message)
                 case Evict():
-                    self._stop(step.after, now, step.reason, step.message)
-                case Deactivate():
+                    self._stop(step.after, now, step.reason, _message(step.after, names.Condition.EVICTED))
+                case actions.Patch(after=Workload() as after):
+                    self._become(after, now, step.why, _message(after, names.Condition.QUOTA_RESERVED))
+                case actions.Patch(why="deactivate"):
                     self._set(replace(self.workloads[key], active=False))
-                case Idle():
-                    if step.requeue_after is not None:
-                        self._expect(now + step.requeue_after, key, _What.LOOKED_AT)
+                case actions.Wait(seconds) if seconds is not None:
+                    self._expect(now + seconds, key, _What.LOOKED_AT)
                     return
-                case Delete() | ReleaseOrphan():
+                case _:
                     return
         raise RuntimeError(f"the life of {key} does not come to rest: {step}")
 
@@ -511,6 +511,12 @@ def _written(workload: Workload) -> Workload:
         c if c.since == int(c.since) else replace(c, since=float(int(c.since))) for c in workload.conditions
     )
     return replace(workload, conditions=conditions, requeue_at=workload.requeue_at and float(int(workload.requeue_at)))
+
+
+def _message(workload: Workload, kind: str) -> str:
+    """The message of a condition, '' without it."""
+    found = workload.condition(kind)
+    return found.message if found is not None else ""
 
 
 def _eventful(workload: Workload) -> bool:

@@ -6,6 +6,7 @@ of the variant that runs. So no variant gives up quota before the parent has: th
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +15,15 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import AdmittedReason, Condition, EvictedReason, MigrationMode, PendingReason, PreemptionGate
+from api.objects import key_of
+from api.resources import WORKLOADS
+from core.actions import Action, Create, Delete, Patch, Target, Wait, first, status
 from core.jobs import meta
 from core.jobs.workload import variant_name
 from core.model import ClusterQueue, Key, Migration, Raw, Workload
+from core.model.events import NORMAL, Event
 from core.scheduling.variants import acceptable, flavor_of, preference
-from core.wire.conditions import status_patch, without_condition
+from core.wire.conditions import without_condition
 from core.wire.guard import guarded
 from core.workload import transitions
 
@@ -40,7 +45,7 @@ Workload: the manager would take it for one whose Workload is gone.
 
 
 @dataclass(frozen=True)
-class Family:
+class VariantFamily:
     """A parent with its object, and its variants with theirs. ``evicting`` are variants whose eviction is decided but
     not written yet. ``refused`` are flavors for which a variant was refused a moment ago.
     """
@@ -74,69 +79,15 @@ class Family:
         return _has_reservation(variant) and variant.holds(Condition.ADMITTED) and not evicted
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A patch with which the Workload is a parent."""
-
-    patch: Raw
+Rule = Callable[[VariantFamily], Action | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
-    """A variant is created for a flavor."""
-
-    manifest: Raw
-    flavor: str
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """A variant is deleted, because of ``message``."""
-
-    variant: Workload
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A patch of a variant's spec; ``event`` has the reason and the message of the event, if there is one."""
-
-    variant: Workload
-    patch: Raw
-    event: tuple[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """A patch of the status of the parent or of a variant."""
-
-    of: Workload
-    after: Workload
-    patch: Raw
-    event: tuple[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do; in so many seconds time alone will change that."""
-
-    seconds: float | None = None
-
-
-Action = Mark | Create | Delete | Change | Status | Wait
-Rule = Callable[[Family], Action | None]
-
-
-def decide(family: Family) -> Action:
+def decide(family: VariantFamily) -> Action:
     """The first action that a rule asks for."""
-    for rule in RULES:
-        action = rule(family)
-        if action is not None:
-            return action
-    return Wait()
+    return first(RULES, family) or Wait()
 
 
-def over(f: Family) -> Action | None:
+def over(f: VariantFamily) -> Action | None:
     """The variants of a finished parent are finished; Kubernetes deletes those of a parent that is deleted."""
     done = f.parent.condition(Condition.FINISHED)
     if done is None or not done.status:
@@ -146,7 +97,7 @@ def over(f: Family) -> Action | None:
     return next((action for each, after in ended if (action := _status(each, after))), Wait())
 
 
-def marked(f: Family) -> Action | None:
+def marked(f: VariantFamily) -> Action | None:
     """A label shows that the Workload is a parent. One that was admitted itself, before the feature gate was on, runs
     to its end or eviction first: a parent uses no quota. A slice of an elastic job is admitted without variants.
     """
@@ -155,30 +106,35 @@ def marked(f: Family) -> Action | None:
     if f.parent.slice_name or (_has_reservation(f.parent) and not f.members):
         return Wait()
     label = {names.Label.CONCURRENT_ADMISSION_PARENT: "true"}
-    return Mark(guarded({"metadata": {"labels": label}}, f.raw))
+    return Patch(guarded({"metadata": {"labels": label}}, f.raw), why="mark")
 
 
-def gated(f: Family) -> Action | None:
+def gated(f: VariantFamily) -> Action | None:
     """A parent that may not wait for quota, e.g. because of an admission gate, gets no variants yet."""
     return Wait() if (f.parent.gates or _kept_out(f.parent)) and not f.members else None
 
 
-def created(f: Family) -> Action | None:
+def created(f: VariantFamily) -> Action | None:
     """Each flavor has a variant, the preferred one first. While one is refused the parent does without that flavor."""
     known = {flavor_of(each) for each, _ in f.members} | f.refused
     missing = next((flavor for flavor in f.queue.flavors if flavor not in known), None)
-    return Create(manifest(f.raw, missing), missing) if missing is not None else None
+    if missing is None:
+        return None
+    made = manifest(f.raw, missing)
+    text = f'Variant Workload "{key_of(made)}" created'
+    event = Event(NORMAL, names.Event.CREATED_VARIANT, text)
+    return Create(made, WORKLOADS, part=missing, why="create", events=(event,))
 
 
-def stale(f: Family) -> Action | None:
+def stale(f: VariantFamily) -> Action | None:
     """A variant is deleted whose flavor the ClusterQueue does not have any more."""
     for each in f.variants:
         if (flavor := flavor_of(each)) not in f.queue.flavors:
-            return Delete(each, f'Variant Workload "{each.key}" deleted; flavor "{flavor}" no longer in ClusterQueue')
+            return _deleted(each, f'flavor "{flavor}" no longer in ClusterQueue')
     return None
 
 
-def followed(f: Family) -> Action | None:
+def followed(f: VariantFamily) -> Action | None:
     """Variants follow the priority of their parent, and its queue while they hold no quota. One with which the parent
     does not run is created again if the pod sets have changed, or the queue while it holds quota.
     """
@@ -188,16 +144,16 @@ def followed(f: Family) -> Action | None:
         its, held = specs[each.key], _has_reservation(each)
         runs = _runs_with(f.parent, each)
         if not runs and its.get("podSets") != mine.get("podSets"):
-            return Delete(each, f'Variant Workload "{each.key}" deleted; the pod sets of its parent have changed')
+            return _deleted(each, "the pod sets of its parent have changed")
         if not runs and held and its.get("queueName") != mine.get("queueName"):
-            return Delete(each, f'Variant Workload "{each.key}" deleted; the queue of its parent has changed')
+            return _deleted(each, "the queue of its parent has changed")
         fields = _PRIORITY if held else _FOLLOWED
         if changes := {field: mine.get(field) for field in fields if its.get(field) != mine.get(field)}:
-            return Change(each, guarded({"spec": changes}, each))
+            return _changed(each, changes, "follow")
     return None
 
 
-def permitted(f: Family) -> Action | None:
+def permitted(f: VariantFamily) -> Action | None:
     """The gates that a variant has from its parent are open if those of the parent are: who opens them, e.g. a manager
     cluster, knows only the parent.
     """
@@ -217,7 +173,7 @@ def permitted(f: Family) -> Action | None:
     return None
 
 
-def evicted(f: Family) -> Action | None:
+def evicted(f: VariantFamily) -> Action | None:
     """When the variant with which the parent runs is evicted, the parent is evicted; a variant gives up its quota when
     the parent has.
     """
@@ -232,7 +188,7 @@ def evicted(f: Family) -> Action | None:
     return None
 
 
-def forgiven(f: Family) -> Action | None:
+def forgiven(f: VariantFamily) -> Action | None:
     """While the parent is inactive, its variants forget why they gave up: all wait again when it is activated."""
     for each in f.variants if not f.parent.active else ():
         eviction = each.condition(Condition.EVICTED)
@@ -247,7 +203,7 @@ def forgiven(f: Family) -> Action | None:
     return None
 
 
-def activated(f: Family) -> Action | None:
+def activated(f: VariantFamily) -> Action | None:
     """Which variants wait or run: all while none is admitted, and else those to which the workload may migrate."""
     for each in f.variants:
         wanted, why = _wanted(f, each)
@@ -255,12 +211,12 @@ def activated(f: Family) -> Action | None:
             continue
         word, kind = ("activated", "ACTIVATED") if wanted else ("deactivated", "DEACTIVATED")
         reason = getattr(names.Event, f"{kind}_VARIANT")
-        patch = guarded({"spec": {"active": wanted}}, each)
-        return Change(each, patch, (reason, f"Variant Workload {word} due to {why}"))
+        event = Event(NORMAL, reason, f"Variant Workload {word} due to {why}")
+        return _changed(each, {"active": wanted}, word, event)
     return None
 
 
-def hopeless(f: Family) -> Action | None:
+def hopeless(f: VariantFamily) -> Action | None:
     """A parent whose variants all gave up is deactivated, with the cause of the preferred one."""
     if not f.parent.active or _has_reservation(f.parent) or f.parent.holds(Condition.DEACTIVATION_TARGET):
         return None
@@ -276,7 +232,7 @@ def hopeless(f: Family) -> Action | None:
     return _status(f.parent, transitions.deactivation_target(after, cause, f"its variants: {message}", f.now))
 
 
-def orphaned(f: Family) -> Action | None:
+def orphaned(f: VariantFamily) -> Action | None:
     """A parent that runs without a variant that holds its quota is evicted."""
     if not _has_reservation(f.parent) or f.parent.holds(Condition.EVICTED):
         return None
@@ -285,7 +241,7 @@ def orphaned(f: Family) -> Action | None:
     return _parent_evicted(f, EvictedReason.CONCURRENT_ADMISSION, "No variant is running")
 
 
-def admitted(f: Family) -> Action | None:
+def admitted(f: VariantFamily) -> Action | None:
     """The parent is admitted with the admission of its variant."""
     variant = f.admitted
     if variant is None or variant.admission is None or _has_reservation(f.parent) or _kept_out(f.parent):
@@ -298,7 +254,7 @@ def admitted(f: Family) -> Action | None:
     return _status(f.parent, after)
 
 
-def ready(f: Family) -> Action | None:
+def ready(f: VariantFamily) -> Action | None:
     """The variant shows whether the pods of the parent are ready, because its timeout applies."""
     found, variant = f.parent.condition(Condition.PODS_READY), f.admitted
     if found is None or variant is None or not _runs_with(f.parent, variant):
@@ -312,7 +268,7 @@ def ready(f: Family) -> Action | None:
     return _status(variant, after)
 
 
-def blocked(f: Family) -> Action | None:
+def blocked(f: VariantFamily) -> Action | None:
     """A parent that waits shows that a variant could be admitted only by preemption, while a gate of its own is closed:
     it is in no queue itself. No variant may preempt before that gate is open.
     """
@@ -330,7 +286,7 @@ def blocked(f: Family) -> Action | None:
     return _status(f.parent, transitions.preemption_gated(after, text, f.now))
 
 
-def may_preempt(f: Family) -> Action | None:
+def may_preempt(f: VariantFamily) -> Action | None:
     """Of the variants that could be admitted only by preemption, the one with the most preferred flavor may preempt,
     and five minutes later the next one. No gate is opened before all variants before it were decided.
     """
@@ -357,7 +313,8 @@ def may_preempt(f: Family) -> Action | None:
         for state in states
     )
     text = f'Opened preemption gate for variant workload "{candidate.key}"'
-    return _status(candidate, replace(candidate, gate_states=opened), (names.Event.PREEMPTION_UNGATED_VARIANT, text))
+    event = Event(NORMAL, names.Event.PREEMPTION_UNGATED_VARIANT, text)
+    return _status(candidate, replace(candidate, gate_states=opened), event)
 
 
 RULES: tuple[Rule, ...] = (
@@ -405,7 +362,7 @@ def running(parent: Workload, variants: Iterable[Workload]) -> Workload | None:
     return next((each for each in variants if _has_reservation(each) and _runs_with(parent, each)), None)
 
 
-def _wanted(f: Family, variant: Workload) -> tuple[bool, str]:
+def _wanted(f: VariantFamily, variant: Workload) -> tuple[bool, str]:
     """Whether a variant is to be active, and why."""
     if why := _kept_out(f.parent):
         return False, f'Parent Workload "{f.parent.key}" {why}'
@@ -448,9 +405,9 @@ def _gave_up(variant: Workload) -> tuple[str, str] | None:
     return eviction.reason.removeprefix(due), eviction.message.removeprefix("The workload is deactivated due to ")
 
 
-def _parent_evicted(f: Family, reason: str, message: str) -> Action | None:
-    text = (f"{names.Event.EVICTED_DUE_TO}{reason}", message)
-    return _status(f.parent, transitions.evicted(f.parent, reason, message, f.now), text)
+def _parent_evicted(f: VariantFamily, reason: str, message: str) -> Action | None:
+    after = transitions.evicted(f.parent, reason, message, f.now)
+    return _status(f.parent, after, Event(NORMAL, f"{names.Event.EVICTED_DUE_TO}{reason}", message))
 
 
 def _has_reservation(workload: Workload) -> bool:
@@ -468,6 +425,19 @@ def _opened(variant: Workload) -> float | None:
     return next((state.since for state in variant.gate_states if state.name == name and state.open), None)
 
 
-def _status(of: Workload, after: Workload, event: tuple[str, str] | None = None) -> Status | None:
-    patch = status_patch(of, after)
-    return Status(of, after, patch, event) if patch else None
+def _deleted(variant: Workload, why: str) -> Delete:
+    text = f'Variant Workload "{variant.key}" deleted; {why}'
+    event = Event(NORMAL, names.Event.DELETED_VARIANT, text)
+    return Delete(variant.uid, Target(WORKLOADS, variant.key), why="delete", events=(event,))
+
+
+def _changed(variant: Workload, spec: Raw, why: str, *events: Event) -> Patch:
+    """Returns a patch of a variant's spec; ``events`` are emitted on the variant."""
+    at = Target(WORKLOADS, variant.key)
+    return Patch(guarded({"spec": spec}, variant), target=at, why=why, target_events=events)
+
+
+def _status(of: Workload, after: Workload, *events: Event) -> Patch | None:
+    """Returns a patch of the status of the parent or of a variant, on which ``events`` are emitted."""
+    found = status(of, after, "status", target=Target(WORKLOADS, of.key))
+    return dataclasses.replace(found, target_events=events) if found is not None else None

@@ -1,14 +1,16 @@
-"""The input and the actions of the rules in ``core.workload.lifecycle``.
+"""The input of the rules in ``core.workload.lifecycle``, and the actions that no other rules have.
 
-Separate from the rules, because the controller and ``simulate`` collect the input and apply the actions without knowing
+Separate from the rules, because the controller and ``simulate`` gather the input and apply the actions without knowing
 the rules.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
+from core.actions import Patch, Wait
 from core.model import ClusterQueue, Labels, LocalQueue, Raw, Workload
+from core.workload.priority import PriorityClasses
 from core.workload.transitions import Backoff
 
 
@@ -41,7 +43,8 @@ class Surroundings:
 
     ``active`` is whether it admits workloads. ``namespace`` are the labels of the Workload's namespace. ``bypassed`` is
     the reason why equal workloads wait, if this one is not decided itself because of them. ``replacement`` is the slice
-    of the same elastic job that is to replace it.
+    of the same elastic job that is to replace it. ``raw`` is the Workload as an object; ``classes`` are those whose
+    priority it follows, None where its job copies the priority. Simulations have neither.
     """
 
     now: float
@@ -52,55 +55,20 @@ class Surroundings:
     namespace: Labels | None = None
     bypassed: str = ""
     replacement: Workload | None = None
+    raw: Raw | None = None
+    classes: PriorityClasses | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
-    """``patch`` of the status, ``after`` the Workload after it.
+class Evict(Patch):
+    """The workload has to stop: a patch of its status. ``cause`` is the underlying reason, if any."""
 
-    ``why`` is backoff, requeue, gate, ungate, checks, admit, pend, reject, overtime, tired, replaced or release; most
-    have an event with ``message``.
-    """
-
-    patch: Raw
-    after: Workload
-    why: str
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Evict:
-    """The workload has to stop: ``patch`` of its status. ``cause`` is the underlying one, if any."""
-
-    patch: Raw
+    _: KW_ONLY
     after: Workload
     reason: str
-    message: str
     cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Deactivate:
-    """``spec.active`` becomes false: ``patch`` of the Workload."""
-
-    patch: Raw
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """The retention of a finished Workload has ended: removes the finalizer and deletes it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseOrphan:
+class ReleaseOrphan(Wait):
     """It has no owner any more: ``core.jobs.decide.orphan`` decides what to do with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """Nothing to do; in ``requeue_after`` seconds time alone will change that."""
-
-    requeue_after: float | None = None
-
-
-LifecycleAction = Update | Evict | Deactivate | Delete | ReleaseOrphan | Idle

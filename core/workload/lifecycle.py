@@ -14,24 +14,18 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import CheckState, DeactivationCause, EvictedReason, PendingReason, RequeuedReason
+from core.actions import Action, Delete, Patch, Wait, Writes, first, status
 from core.matching.placement import matches
 from core.model import CheckState as State
-from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload
+from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload, events
+from core.model.events import NORMAL, Event
 from core.quota.checks import required_checks
 from core.wire.conditions import status_patch
+from core.wire.finalizers import released
 from core.wire.guard import guarded
 from core.workload import transitions
-from core.workload.actions import (
-    Deactivate,
-    Delete,
-    Evict,
-    Idle,
-    LifecycleAction,
-    PodsReadyPolicy,
-    ReleaseOrphan,
-    Surroundings,
-    Update,
-)
+from core.workload.actions import Evict, PodsReadyPolicy, ReleaseOrphan, Surroundings
+from core.workload.priority import Missing, followed
 
 NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
 NO_QUEUE = f"The workload names no LocalQueue: set label {names.Label.QUEUE_NAME} on its job"
@@ -65,19 +59,25 @@ TIME_TO_STOP = 30.0
 """Seconds in which the pods of an evicted Workload must end: the default terminationGracePeriodSeconds."""
 
 
-LifecycleRule = Callable[[Workload, Surroundings], LifecycleAction | None]
+LifecycleRule = Callable[[Workload, Surroundings], Action | None]
 
 
-def next_step(workload: Workload, around: Surroundings) -> LifecycleAction:
+def next_step(workload: Workload, around: Surroundings) -> Action:
     """The first step that a rule asks for."""
-    for rule in RULES:
-        step = rule(workload, around)
-        if step is not None:
-            return step
-    return Idle()
+    return first(RULES, workload, around) or Wait()
 
 
-def ownerless(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def follows_class(w: Workload, s: Surroundings) -> Action | None:
+    """A Workload without a supported job has the priority of its WorkloadPriorityClass. A job copies its class with its
+    label (``core.jobs.decide``).
+    """
+    patch = followed(s.raw, "", s.classes) if s.raw is not None and s.classes is not None else None
+    if s.raw is None or patch is None or isinstance(patch, Missing):
+        return None
+    return Patch(guarded(patch, s.raw), why="priority")
+
+
+def ownerless(w: Workload, s: Surroundings) -> Action | None:
     """Releases a Workload whose job is gone, or that is deleted and has no job.
 
     A Workload with any owner reference has a job: the pods of a group own their Workload together.
@@ -85,23 +85,27 @@ def ownerless(w: Workload, s: Surroundings) -> LifecycleAction | None:
     return ReleaseOrphan() if not w.owned and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
 
 
-def preemption_gates(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def preemption_gates(w: Workload, s: Surroundings) -> Action | None:
     """Each preemption gate has a state."""
-    return _update(w, transitions.with_gate_states(w, s.now), "gates")
+    return status(w, transitions.with_gate_states(w, s.now), "gates")
 
 
-def finished(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def finished(w: Workload, s: Surroundings) -> Action | None:
     """A finished Workload is kept for the time in the Configuration; nothing else happens to it."""
     done = w.condition(names.Condition.FINISHED)
     if done is None or not done.status:
         return None
     if s.policy.after_finished is None or w.deleting:
-        return Idle()
+        return Wait()
     left = done.since + s.policy.after_finished - s.now
-    return Idle(left) if left > 0 else Delete()
+    if left > 0:
+        return Wait(left)
+    patch = released(s.raw) if s.raw is not None else None
+    release = (Patch(patch),) if patch is not None else ()
+    return Writes((*release, Delete(w.uid)), why="retention", events=(events.deleted_finished(),))
 
 
-def replaced(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def replaced(w: Workload, s: Surroundings) -> Action | None:
     """A slice of an elastic job is finished when the slice that replaces it is admitted: that one holds the quota of
     both.
     """
@@ -110,10 +114,11 @@ def replaced(w: Workload, s: Surroundings) -> LifecycleAction | None:
         return None
     text = f"Replaced to accommodate a workload (UID: {by.uid}, JobUID: {by.job_uid}) due to workload slice aggregation"
     after = transitions.finished(w, names.FinishedReason.WORKLOAD_SLICE_REPLACED, text, s.now)
-    return _update(w, after, "replaced", text)
+    event = Event(NORMAL, names.FinishedReason.WORKLOAD_SLICE_REPLACED, text)
+    return status(w, after, "replaced", event)
 
 
-def retry_later(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def retry_later(w: Workload, s: Surroundings) -> Action | None:
     """An admission check may ask for a retry not before some time: the longest wish counts."""
     wishes = [
         check.since + check.requeue_after
@@ -123,17 +128,17 @@ def retry_later(w: Workload, s: Surroundings) -> LifecycleAction | None:
     at = max(wishes, default=0.0)
     if at <= s.now or (w.requeue_at is not None and w.requeue_at >= at):
         return None
-    return _update(w, replace(w, requeue_at=at), "backoff")
+    return status(w, replace(w, requeue_at=at), "backoff")
 
 
-def to_be_deactivated(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def to_be_deactivated(w: Workload, s: Surroundings) -> Action | None:
     """A target of deactivation is deactivated."""
     if not w.active or not w.holds(names.Condition.DEACTIVATION_TARGET):
         return None
-    return Deactivate(guarded({"spec": {"active": False}}, w))
+    return Patch(guarded({"spec": {"active": False}}, w), why="deactivate")
 
 
-def deactivated(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def deactivated(w: Workload, s: Surroundings) -> Action | None:
     """A deactivated Workload is evicted, regardless of its state, and starts from the beginning when it is activated
     again.
     """
@@ -142,12 +147,12 @@ def deactivated(w: Workload, s: Surroundings) -> LifecycleAction | None:
     target = w.condition(names.Condition.DEACTIVATION_TARGET)
     after = transitions.deactivated(w, s.now)
     if w.holds(names.Condition.EVICTED):
-        return _update(w, after, "backoff")
+        return status(w, after, "backoff")
     eviction = after.condition(names.Condition.EVICTED)
     return _evict(w, after, EvictedReason.DEACTIVATED, eviction, target.reason if target else "")
 
 
-def leftover(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def leftover(w: Workload, s: Surroundings) -> Action | None:
     """Removes an admission that stayed when another client set QuotaReserved to False.
 
     Server-side apply cannot remove a field that another field manager wrote.
@@ -155,10 +160,10 @@ def leftover(w: Workload, s: Surroundings) -> LifecycleAction | None:
     reservation = w.condition(names.Condition.QUOTA_RESERVED)
     if w.admission is None or reservation is None or reservation.status:
         return None
-    return _update(w, replace(w, admission=None), "clear")
+    return status(w, replace(w, admission=None), "clear")
 
 
-def backoff(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def backoff(w: Workload, s: Surroundings) -> Action | None:
     """Queues a Workload when its ``requeueAt`` has passed.
 
     As in Kueue, the backoff also ends while the pods still hold quota, but only if the condition Requeued reports the
@@ -169,15 +174,15 @@ def backoff(w: Workload, s: Surroundings) -> LifecycleAction | None:
     if not w.active or (w.holds(names.Condition.QUOTA_RESERVED) and not ended):
         return None
     if w.requeue_at is not None and w.requeue_at > s.now:
-        return Idle(w.requeue_at - s.now)
+        return Wait(w.requeue_at - s.now)
     after = replace(w, requeue_at=None)
     if put_off:
         message = "The workload backoff was finished"
         after = transitions.requeued(after, RequeuedReason.BACKOFF_FINISHED, message, s.now)
-    return _update(w, after, "requeue")
+    return status(w, after, "requeue")
 
 
-def requeued(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def requeued(w: Workload, s: Surroundings) -> Action | None:
     """The reason that kept a Workload out of the queue has ended: it was reactivated, or its queue restarted."""
     why = _kept_out(w)
     if why.startswith(EvictedReason.DEACTIVATED) and w.active:
@@ -190,7 +195,7 @@ def requeued(w: Workload, s: Surroundings) -> LifecycleAction | None:
         message = "The ClusterQueue was restarted after being stopped"
     else:
         return None
-    return _update(w, transitions.requeued(w, reason, message, s.now), "requeue")
+    return status(w, transitions.requeued(w, reason, message, s.now), "requeue")
 
 
 def tells_gate(w: Workload) -> bool:
@@ -201,19 +206,20 @@ def tells_gate(w: Workload) -> bool:
     return told is not None and told.reason == PendingReason.ADMISSION_GATED and told.message.startswith(_GATED)
 
 
-def gates(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def gates(w: Workload, s: Surroundings) -> Action | None:
     """A gate keeps a Workload out of the queue until it is removed; more severe reasons are reported first."""
     if w.holds(names.Condition.QUOTA_RESERVED) or bool(w.gates) == tells_gate(w) or why_not_queued(w, s)[0]:
         return None
     if w.gates:
         after = transitions.waiting(w, PendingReason.ADMISSION_GATED, f"{_GATED}{','.join(w.gates)}", s.now)
-        return _update(w, after, "gate", f"Workload admission is gated by: {','.join(w.gates)}")
+        text = f"Workload admission is gated by: {','.join(w.gates)}"
+        return status(w, after, "gate", Event(NORMAL, names.Event.ADMISSION_GATED, text))
     text = "AdmissionGatedBy cleared, waiting for quota reservation"
     after = transitions.waiting(w, PendingReason.PENDING_EVALUATION, text, s.now)
-    return _update(w, after, "ungate")
+    return status(w, after, "ungate", events.gate_cleared())
 
 
-def active_condition(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def active_condition(w: Workload, s: Surroundings) -> Action | None:
     """Until admission: which checks are required, why it cannot be queued, and whether it is admitted by now."""
     after = w
     if s.cluster_queue is not None and not w.parent:
@@ -231,11 +237,11 @@ def active_condition(w: Workload, s: Surroundings) -> LifecycleAction | None:
     if after.holds(names.Condition.ADMITTED) and not w.holds(names.Condition.ADMITTED):
         if s.policy.pods_ready is not None and not w.parent:
             after = transitions.pods_awaited(after, s.now)
-        return _update(w, after, "admit")
-    return _update(w, after, "checks" if after.checks != w.checks else "pend")
+        return status(w, after, "admit", events.admitted_by_checks(after, s.now))
+    return status(w, after, "checks" if after.checks != w.checks else "pend")
 
 
-def checks_failed(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def checks_failed(w: Workload, s: Surroundings) -> Action | None:
     """A rejected check deactivates the Workload; one to be retried evicts it."""
     if not _holding(w):
         return None
@@ -243,7 +249,8 @@ def checks_failed(w: Workload, s: Surroundings) -> LifecycleAction | None:
     if rejected:
         message = _listed(rejected, CheckState.REJECTED)
         after = transitions.deactivation_target(w, DeactivationCause.ADMISSION_CHECK, message, s.now)
-        return _update(w, after, "reject", f"Deactivated due to {message}")
+        event = events.failed(names.Event.ADMISSION_CHECK_REJECTED, f"Deactivated due to {message}")
+        return status(w, after, "reject", event)
     retried = [check for check in w.checks if check.state == CheckState.RETRY]
     if not retried:
         return None
@@ -251,7 +258,7 @@ def checks_failed(w: Workload, s: Surroundings) -> LifecycleAction | None:
     return _evicted(w, EvictedReason.ADMISSION_CHECK, message, s.now)
 
 
-def queue_stopped(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def queue_stopped(w: Workload, s: Surroundings) -> Action | None:
     """A drained queue evicts what it admitted; a stopped or missing queue releases what is only reserved."""
     if not _holding(w):
         return None
@@ -265,14 +272,14 @@ def queue_stopped(w: Workload, s: Surroundings) -> LifecycleAction | None:
                 return _evicted(w, reason, f"The {kind} is stopped", s.now)
         elif queue is None or queue.deleting:
             message = f"{kind} {name} is terminating or missing"
-            return _update(w, transitions.waiting(w, PendingReason.MISCONFIGURED, message, s.now), "release", message)
+            return status(w, transitions.waiting(w, PendingReason.MISCONFIGURED, message, s.now), "release")
         elif queue.stop_policy != StopPolicy.NONE:
             message = f"{kind} {name} is stopped"
-            return _update(w, transitions.waiting(w, PendingReason.SUSPENDED, message, s.now), "release", message)
+            return status(w, transitions.waiting(w, PendingReason.SUSPENDED, message, s.now), "release")
     return None
 
 
-def pods_not_ready(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def pods_not_ready(w: Workload, s: Surroundings) -> Action | None:
     """A Workload whose pods are not ready in time is evicted with increasing backoff, and deactivated after the last
     retry.
     """
@@ -283,18 +290,18 @@ def pods_not_ready(w: Workload, s: Surroundings) -> LifecycleAction | None:
     if w.condition(names.Condition.PODS_READY) is None:
         # Nobody has watched these pods yet, e.g. Kueue without waitForPodsReady: their time begins now, so that a job
         # that has run for hours is not evicted before its pods are looked at.
-        return _update(w, transitions.pods_awaited(w, s.now), "ready")
+        return status(w, transitions.pods_awaited(w, s.now), "ready")
     if policy.limit is not None and w.requeue_count + 1 > policy.limit:
         message = "exceeding the maximum number of re-queuing retries"
         cause = DeactivationCause.REQUEUING_LIMIT_EXCEEDED
-        return _update(w, transitions.deactivation_target(w, cause, message, s.now), "tired")
+        return status(w, transitions.deactivation_target(w, cause, message, s.now), "tired")
     message = f"Exceeded the PodsReady timeout {w.key}"
     after = transitions.backed_off(w, policy.backoff, s.now)
     after = transitions.evicted(after, EvictedReason.PODS_READY_TIMEOUT, message, s.now, cause=late[1])
     return _evict(w, after, EvictedReason.PODS_READY_TIMEOUT, after.condition(names.Condition.EVICTED), late[1])
 
 
-def overtime(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def overtime(w: Workload, s: Surroundings) -> Action | None:
     """A Workload that has run for its maximumExecutionTimeSeconds, summed over all runs, is deactivated."""
     deadline = _execution_deadline(w)
     if not _holding(w) or deadline is None or deadline > s.now:
@@ -302,10 +309,10 @@ def overtime(w: Workload, s: Surroundings) -> LifecycleAction | None:
     cause = DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED
     after = transitions.deactivation_target(w, cause, "exceeding the maximum execution time", s.now)
     message = f"The maximum execution time ({w.max_execution}s) exceeded"
-    return _update(w, after, "overtime", message)
+    return status(w, after, "overtime", events.failed(names.Event.MAXIMUM_EXECUTION_TIME_EXCEEDED, message))
 
 
-def evicted_without_job(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def evicted_without_job(w: Workload, s: Surroundings) -> Action | None:
     """Releases an evicted Workload without owner, if its creator did not do so in the time in which pods end.
 
     Any owner reference, and Kueue's annotation with the owner's name, mean that another controller runs its pods. That
@@ -316,21 +323,22 @@ def evicted_without_job(w: Workload, s: Surroundings) -> LifecycleAction | None:
         return None
     until = eviction.since + TIME_TO_STOP
     if until <= s.now:
-        return _update(w, transitions.released(w, s.now), "release")
+        return status(w, transitions.released(w, s.now), "release")
     backoff_ends = w.requeue_at if w.requeue_at is not None and w.requeue_at > s.now else until
-    return Idle(min(until, backoff_ends) - s.now)
+    return Wait(min(until, backoff_ends) - s.now)
 
 
-def until_late(w: Workload, s: Surroundings) -> LifecycleAction | None:
+def until_late(w: Workload, s: Surroundings) -> Action | None:
     """Look again when the first deadline passes."""
     if not _holding(w):
         return None
     ready, execution = _pods_ready_deadline(w, s.policy.pods_ready), _execution_deadline(w)
     deadlines = [*([ready[0]] if ready else []), *([execution] if execution is not None else [])]
-    return Idle(max(min(deadlines) - s.now, 0.0)) if deadlines else None
+    return Wait(max(min(deadlines) - s.now, 0.0)) if deadlines else None
 
 
 RULES: tuple[LifecycleRule, ...] = (
+    follows_class,
     ownerless,
     finished,
     preemption_gates,
@@ -448,16 +456,14 @@ def _listed(checks: Iterable[State], state: str) -> str:
     return f"AdmissionCheck{'s' if len(found) > 1 else ''} in {state} state: {'; '.join(parts)}"
 
 
-def _update(w: Workload, after: Workload, why: str, message: str = "") -> Update | None:
-    patch = status_patch(w, after)
-    return Update(patch, after, why, message) if patch else None
-
-
 def _evicted(w: Workload, reason: str, message: str, now: float) -> Evict | None:
     after = transitions.evicted(w, reason, message, now)
     return _evict(w, after, reason, after.condition(names.Condition.EVICTED), "")
 
 
 def _evict(w: Workload, after: Workload, reason: str, eviction: Condition | None, cause: str) -> Evict | None:
-    patch = status_patch(w, after)
-    return Evict(patch, after, reason, eviction.message if eviction else "", cause) if patch else None
+    patch, text = status_patch(w, after), eviction.message if eviction else ""
+    if patch is None:
+        return None
+    event = events.evicted(reason, text, cause)
+    return Evict(patch, "status", after=after, reason=reason, cause=cause, why="evict", events=(event,))

@@ -172,7 +172,7 @@ def test_a_variant_that_cannot_be_created_is_reported_once_on_its_parent(taken: 
         await process.step()  # the parent is marked
         process.look()
         if taken:
-            family = process.variants.family(KEY)
+            family = process.variants.gather(KEY)
             assert family is not None
             api.enter(
                 resources.WORKLOADS, {**manifest(family.raw, "best"), "metadata": {"name": NAME, "namespace": "ns"}}
@@ -193,7 +193,7 @@ def test_a_variant_that_cannot_be_created_is_reported_once_on_its_parent(taken: 
     text = f'Variant Workload "ns/{NAME}" could not be created: {why}'
     spot = ("CreatedVariant", f'Variant Workload "ns/{variant_name(KEY.name, "u-p", "spot")}" created')
     assert process.told.events == [("FailedCreate", text), spot]
-    left = process.variants.family(KEY)
+    left = process.variants.gather(KEY)
     assert left is not None and left.refused == {"best"}
 
 
@@ -201,13 +201,13 @@ async def test_a_variant_that_exists_and_has_not_arrived_is_not_created_again_at
     process = Process(set_up())
     await process.step()  # the parent is marked
     process.look()
-    family = process.variants.family(KEY)
+    family = process.variants.gather(KEY)
     assert family is not None
     process.api.enter(resources.WORKLOADS, manifest(family.raw, "best"))  # no watch reports it
     await process.variants.reconcile(KEY)
     process.variants.queue.drop()
     assert process.told.events == []
-    found = process.variants.family(KEY)
+    found = process.variants.gather(KEY)
     assert found is not None and found.refused == {"best"}
     process.look()
     process.variants.clock = lambda: NOW + UNSEEN_SECONDS

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from core.actions import Patch, Wait
 from core.model import (
     Admission,
     CheckRule,
@@ -25,7 +26,7 @@ from core.model import (
 from core.model.owner import Owner
 from core.quota.checks import required_checks
 from core.workload import transitions
-from core.workload.actions import Deactivate, Evict, Idle, Surroundings, Update
+from core.workload.actions import Surroundings
 from core.workload.lifecycle import next_step
 
 BEGIN = 10_000.0
@@ -89,11 +90,11 @@ class Life:
                 active=self.queue.stop_policy == StopPolicy.NONE,
             )
             match next_step(self.workload, around):
-                case Update(after=after) | Evict(after=after):
+                case Patch(after=Workload() as after):
                     self.workload = after
-                case Deactivate():
+                case Patch(why="deactivate"):
                     self.workload = replace(self.workload, active=False)
-                case Idle():
+                case Wait():
                     return
                 case step:
                     raise AssertionError(step)

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from api import names
+from core.actions import Patch, Wait
 from core.jobs.template import ConflictError, inject, injections
 from core.model import (
     Admission,
@@ -30,7 +31,7 @@ from core.quota.active import cluster_queue_active
 from core.quota.checks import awaited, checks_of, required_checks
 from core.state.state import State
 from core.workload import transitions
-from core.workload.actions import Deactivate, Evict, Idle, Surroundings, Update
+from core.workload.actions import Evict, Surroundings
 from core.workload.lifecycle import next_step
 
 NOW = 1_000.0
@@ -198,16 +199,16 @@ def course(workload: Workload, asked: tuple[str, ...]) -> tuple[list[str], Workl
     steps: list[str] = []
     while True:
         match next_step(workload, around):
-            case Update(after=after, why=why):
-                steps.append(why)
-                workload = after
             case Evict(after=after, reason=reason):
                 steps.append(f"evict {reason}")
                 workload = after
-            case Deactivate():
+            case Patch(after=Workload() as after, why=why):
+                steps.append(why)
+                workload = after
+            case Patch(why="deactivate"):
                 steps.append("deactivate")
                 workload = replace(workload, active=False)
-            case Idle():
+            case Wait():
                 return steps, workload
             case step:
                 raise AssertionError(step)

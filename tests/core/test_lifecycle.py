@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from api.names import PendingReason
+from core.actions import Delete, Patch, Wait, Writes
 from core.model import (
     Admission,
     CheckRule,
@@ -23,19 +24,15 @@ from core.model import (
     StopPolicy,
     Workload,
 )
+from core.model.events import deleted_finished
 from core.model.owner import Owner
 from core.workload import lifecycle, transitions
 from core.workload.actions import (
-    Deactivate,
-    Delete,
     Evict,
-    Idle,
-    LifecycleAction,
     LifePolicy,
     PodsReadyPolicy,
     ReleaseOrphan,
     Surroundings,
-    Update,
 )
 from core.workload.lifecycle import BYPASSED, next_step
 from core.workload.transitions import Backoff
@@ -75,11 +72,11 @@ def message(workload: Workload, kind: str) -> str:
 def live(workload: Workload, surroundings: Surroundings) -> Workload:
     """The Workload when nothing is left to do, deactivation applied as the API server would."""
     for _ in range(10):
-        step: LifecycleAction = next_step(workload, surroundings)
+        step = next_step(workload, surroundings)
         match step:
-            case Update() | Evict():
-                workload = step.after
-            case Deactivate():
+            case Patch(after=Workload() as after):
+                workload = after
+            case Patch(why="deactivate"):
                 workload = replace(workload, active=False)
             case _:
                 return workload
@@ -87,11 +84,11 @@ def live(workload: Workload, surroundings: Surroundings) -> Workload:
 
 
 def test_a_fresh_workload_in_good_order_is_left_to_the_cycle() -> None:
-    assert next_step(PENDING, around()) == Idle()
+    assert next_step(PENDING, around()) == Wait()
 
 
 def test_an_admitted_workload_runs_in_peace() -> None:
-    assert next_step(RUNNING, around()) == Idle()
+    assert next_step(RUNNING, around()) == Wait()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +121,7 @@ def test_a_workload_that_cannot_be_queued_has_the_reason_until_it_is_resolved(
 
 def test_the_reason_written_by_a_cycle_is_kept() -> None:
     waiting = transitions.waiting(PENDING, "WaitingForQuota", "1 more needed", NOW - 5)
-    assert next_step(waiting, around()) == Idle()
+    assert next_step(waiting, around()) == Wait()
 
 
 def test_a_workload_that_is_admitted_through_variants_has_no_reason_of_a_queue_any_more() -> None:
@@ -140,17 +137,17 @@ def test_requests_that_violate_a_rule_are_reported() -> None:
 
 def test_hold_keeps_what_runs_and_hold_and_drain_evicts_it() -> None:
     for kind, queue in (("local_queue", LQ), ("cluster_queue", CQ)):
-        assert next_step(RUNNING, around(**{kind: stopped(queue, StopPolicy.HOLD)})) == Idle()
+        assert next_step(RUNNING, around(**{kind: stopped(queue, StopPolicy.HOLD)})) == Wait()
         step = next_step(RUNNING, around(**{kind: stopped(queue, StopPolicy.HOLD_AND_DRAIN)}))
         assert isinstance(step, Evict)
         name = "LocalQueue" if queue is LQ else "ClusterQueue"
-        assert (step.reason, step.message) == (f"{name}Stopped", f"The {name} is stopped")
+        assert (step.reason, message(step.after, "Evicted")) == (f"{name}Stopped", f"The {name} is stopped")
 
 
 @pytest.mark.parametrize("policy", [StopPolicy.HOLD, StopPolicy.HOLD_AND_DRAIN])
 def test_a_stopped_queue_takes_back_what_is_only_reserved(policy: StopPolicy) -> None:
     step = next_step(RESERVED, around(cluster_queue=stopped(replace(CQ, checks=(CheckRule("ac"),)), policy)))
-    assert isinstance(step, Update)
+    assert isinstance(step, Patch) and step.after is not None
     assert step.after.admission is None
     assert message(step.after, "QuotaReserved") == "ClusterQueue cq is stopped"
 
@@ -209,7 +206,7 @@ def test_checks_are_added_as_pending_and_all_ready_admits() -> None:
     assert waits.checks == (CheckState("ac", "Pending", since=NOW),)
     ready = replace(RESERVED, checks=(CheckState("ac", "Ready"),))
     step = next_step(ready, around(cluster_queue=queue))
-    assert isinstance(step, Update)
+    assert isinstance(step, Patch) and step.after is not None
     assert (step.why, facts(step.after)["Admitted"]) == ("admit", "True/Admitted")
 
 
@@ -221,7 +218,7 @@ def test_checks_are_added_as_pending_and_all_ready_admits() -> None:
 def test_pods_are_awaited_in_the_write_that_admits(more: dict[str, PodsReadyPolicy], wanted: str) -> None:
     queue = replace(CQ, checks=(CheckRule("ac"),))
     step = next_step(replace(RESERVED, checks=(CheckState("ac", "Ready"),)), around(cluster_queue=queue, **more))
-    assert isinstance(step, Update)
+    assert isinstance(step, Patch) and step.after is not None
     assert (step.why, facts(step.after).get("PodsReady", "")) == ("admit", wanted)
 
 
@@ -254,7 +251,7 @@ def test_a_check_to_be_retried_evicts_and_puts_off() -> None:
     assert message(after, "Evicted") == 'Evicted due to AdmissionCheck in Retry state: "ac" (busy)'
     assert after.requeue_at == NOW + 50
     gone = transitions.released(after, NOW)
-    assert next_step(gone, around(**WITH_CHECK)) == Idle(50.0)
+    assert next_step(gone, around(**WITH_CHECK)) == Wait(50.0)
     later = live(gone, around(now=NOW + 50, **WITH_CHECK))
     assert (later.requeue_at, facts(later)["Requeued"]) == (None, "True/BackoffFinished")
 
@@ -269,11 +266,11 @@ STARTING = transitions.condition(
 
 
 def test_pods_that_do_not_come_up_are_evicted_with_growing_backoff() -> None:
-    assert next_step(STARTING, around(now=NOW - 40, pods_ready=SLOW)) == Idle(40.0)
+    assert next_step(STARTING, around(now=NOW - 40, pods_ready=SLOW)) == Wait(40.0)
     step = next_step(replace(STARTING, requeue_count=1), around(pods_ready=SLOW))
     assert isinstance(step, Evict)
     assert (step.reason, step.cause) == ("PodsReadyTimeout", "WaitForStart")
-    assert step.message == "Exceeded the PodsReady timeout ns/w"
+    assert message(step.after, "Evicted") == "Exceeded the PodsReady timeout ns/w"
     assert (step.after.requeue_count, step.after.requeue_at) == (2, NOW + 120)
 
 
@@ -283,7 +280,7 @@ def test_the_time_of_pods_that_nobody_watched_begins_when_they_are_first_watched
     after = live(RUNNING, around(pods_ready=SLOW))
     assert "Evicted" not in facts(after)
     assert facts(after)["PodsReady"] == "False/WaitForStart"
-    assert next_step(after, around(now=NOW + 60, pods_ready=SLOW)) == Idle(40.0)
+    assert next_step(after, around(now=NOW + 60, pods_ready=SLOW)) == Wait(40.0)
     step = next_step(after, around(now=NOW + 100, pods_ready=SLOW))
     assert isinstance(step, Evict)
     assert step.reason == "PodsReadyTimeout"
@@ -301,9 +298,9 @@ def test_pods_that_were_ready_have_their_own_time_to_recover() -> None:
         kind = "PodsReady"
         return transitions.condition(RUNNING, kind, status=status, reason=reason, message="", now=NOW - 20)
 
-    assert next_step(ready(status=True, reason="Started"), around(pods_ready=SLOW)) == Idle()
+    assert next_step(ready(status=True, reason="Started"), around(pods_ready=SLOW)) == Wait()
     broken = ready(status=False, reason="WaitForRecovery")
-    assert next_step(broken, around(pods_ready=SLOW)) == Idle(30.0)
+    assert next_step(broken, around(pods_ready=SLOW)) == Wait(30.0)
     step = next_step(broken, around(now=NOW + 30, pods_ready=SLOW))
     assert isinstance(step, Evict)
     assert step.cause == "WaitForRecovery"
@@ -311,7 +308,7 @@ def test_pods_that_were_ready_have_their_own_time_to_recover() -> None:
 
 def test_the_execution_time_of_all_runs_together_is_limited() -> None:
     limited = replace(RUNNING, max_execution=150, past_execution=30)
-    assert next_step(limited, around()) == Idle(20.0)
+    assert next_step(limited, around()) == Wait(20.0)
     after = live(limited, around(now=NOW + 20))
     assert facts(after)["Evicted"] == "True/DeactivatedDueToMaximumExecutionTimeExceeded"
     assert transitions.released(after, NOW + 20).past_execution is None, "activated again it has all its time"
@@ -319,9 +316,11 @@ def test_the_execution_time_of_all_runs_together_is_limited() -> None:
 
 def test_a_finished_workload_is_kept_as_long_as_configured() -> None:
     done = transitions.finished(RUNNING, "Succeeded", "", NOW - 10)
-    assert next_step(done, around()) == Idle()
-    assert next_step(done, around(after_finished=60.0)) == Idle(50.0)
-    assert next_step(done, around(after_finished=5.0)) == Delete()
+    assert next_step(done, around()) == Wait()
+    assert next_step(done, around(after_finished=60.0)) == Wait(50.0)
+    assert next_step(done, around(after_finished=5.0)) == Writes(
+        (Delete(done.uid),), why="retention", events=(deleted_finished(),)
+    )
 
 
 def test_a_gate_keeps_a_workload_out_until_it_is_taken_away() -> None:
@@ -329,14 +328,14 @@ def test_a_gate_keeps_a_workload_out_until_it_is_taken_away() -> None:
     assert facts(gated)["QuotaReserved"] == "False/AdmissionGated"
     assert message(gated, "QuotaReserved") == "Admission is gated by: example.com/a"
     free = next_step(replace(gated, gates=()), around())
-    assert isinstance(free, Update)
+    assert isinstance(free, Patch) and free.after is not None
     assert (free.why, facts(free.after)["QuotaReserved"]) == ("ungate", "False/PendingEvaluation")
 
 
 def test_an_evicted_workload_without_owner_keeps_its_quota_for_the_time_that_pods_have_to_end() -> None:
     evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
-    assert next_step(evicted, around()) == Idle(30.0)
-    assert next_step(evicted, around(now=NOW + 29.0)) == Idle(1.0)
+    assert next_step(evicted, around()) == Wait(30.0)
+    assert next_step(evicted, around(now=NOW + 29.0)) == Wait(1.0)
     after = live(evicted, around(now=NOW + 30.0))
     assert after.admission is None
     assert facts(after)["Requeued"] == "True/Preempted"
@@ -347,7 +346,7 @@ def test_a_backoff_ends_in_its_time_also_while_the_pods_still_hold_quota() -> No
     put_off = transitions.requeued(
         replace(evicted, requeue_at=NOW + 5.0), "PodsReadyTimeout", "late", NOW, status=False
     )
-    assert next_step(put_off, around()) == Idle(5.0)
+    assert next_step(put_off, around()) == Wait(5.0)
     over = live(put_off, around(now=NOW + 5.0))
     assert (over.requeue_at, facts(over)["Requeued"]) == (None, "True/BackoffFinished")
     assert facts(over)["QuotaReserved"] == "True/QuotaReserved"
@@ -357,8 +356,8 @@ def test_the_end_of_a_backoff_stays_recorded_while_the_workload_holds_quota_and_
     """As in Kueue, a finished Workload shows the backoff of its last eviction."""
     evicted = transitions.evicted(replace(RUNNING, owner=None, job_uid=""), "PodsReadyTimeout", "late", NOW)
     backing_off = replace(evicted, requeue_count=1, requeue_at=NOW + 5.0)
-    assert next_step(backing_off, around()) == Idle(5.0)
-    assert next_step(backing_off, around(now=NOW + 10.0)) == Idle(20.0)
+    assert next_step(backing_off, around()) == Wait(5.0)
+    assert next_step(backing_off, around(now=NOW + 10.0)) == Wait(20.0)
     done = transitions.finished(backing_off, "Succeeded", "done", NOW + 10.0)
     assert live(done, around(now=NOW + 40.0)).requeue_at == NOW + 5.0
     released = live(backing_off, around(now=NOW + 30.0))
@@ -374,7 +373,7 @@ def test_an_admission_that_was_left_after_its_release_is_removed() -> None:
 def test_an_evicted_workload_that_its_creator_released_is_queued_again_at_once() -> None:
     evicted = transitions.preempted(replace(RUNNING, owner=None, job_uid=""), "InClusterQueue", "room", NOW)
     theirs = transitions.waiting(evicted, PendingReason.PENDING_EVALUATION, "stopped", NOW)
-    assert next_step(theirs, around()) == Idle()
+    assert next_step(theirs, around()) == Wait()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from core.actions import Patch
 from core.model import GateState, Preemption, Requeue, Reserve, Wait
 from core.state.drain import drain
 from core.state.state import State
@@ -14,7 +15,6 @@ from core.state.surroundings import surroundings
 from core.wire import decode
 from core.wire.conditions import status_patch
 from core.workload import transitions
-from core.workload.actions import Update
 from core.workload.lifecycle import next_step
 from tests.builders import NOW, cluster_queue, cycle, put, reserved, state, workload
 
@@ -99,7 +99,7 @@ def test_gates_get_a_state_and_states_without_a_gate_disappear() -> None:
     found = state(cluster_queue("a", 2))
     gated = workload("w", 1, preemption_gates=(GATE, OTHER), gate_states=opened(GATE, "gone"), resource_version="1")
     step = next_step(gated, surroundings(found, gated, NOW))
-    assert isinstance(step, Update)
+    assert isinstance(step, Patch) and step.after is not None
     assert step.after.gate_states == (GateState(GATE, open=True), GateState(OTHER, open=False, since=NOW))
     patch = status_patch(gated, step.after)
     assert patch is not None
@@ -118,7 +118,7 @@ def test_what_the_cycle_reports_of_a_preemption_gate_stays_and_is_no_admission_g
     blocked = waits.condition("BlockedOnPreemptionGates")
     assert blocked is not None
     assert (blocked.status, blocked.reason) == (True, "PreemptionGated")
-    assert not isinstance(next_step(waits, surroundings(found, waits, NOW)), Update)
+    assert not isinstance(next_step(waits, surroundings(found, waits, NOW)), Patch)
 
 
 def test_an_eviction_closes_all_gates() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.actions import Patch
 from core.explain.analysis import explain
 from core.model import (
     Admission,
@@ -28,7 +29,6 @@ from core.model.owner import Owner
 from core.state.state import State
 from core.state.surroundings import surroundings
 from core.workload import transitions
-from core.workload.actions import Update
 from core.workload.lifecycle import next_step
 from tests.builders import CPU, DEFAULT, NOW, SPOT, TWO, cluster_queue, cycle, put, reserved, state, workload
 from tests.effort import cases
@@ -234,9 +234,9 @@ def test_a_slice_is_finished_when_the_one_that_replaces_it_is_admitted(admitted:
     found = put(state(cluster_queue("cq", 10)), OLD, new)
     step = next_step(OLD, surroundings(found, OLD, NOW))
     if not admitted:
-        assert not isinstance(step, Update)
+        assert not isinstance(step, Patch)
         return
-    assert isinstance(step, Update)
+    assert isinstance(step, Patch) and step.after is not None
     done = step.after.condition("Finished")
     assert done is not None
     assert (done.reason, done.message) == (

@@ -8,10 +8,11 @@ from typing import Any
 
 from api.names import AUTOSCALING_API_VERSION
 from api.objects import Raw
+from core.actions import Action, Create, Delete, Patch, Target, Wait
 from core.model import Workload
 from core.provisioning import rules
 from core.provisioning.config import Config
-from core.provisioning.rules import Situation
+from core.provisioning.rules import ProvisioningSituation
 from core.wire import decode
 from core.wire.decode import WorkloadContext
 from core.wire.merge import merged
@@ -95,8 +96,8 @@ class Api:
         return decode.workload(self.raw, WorkloadContext())
 
     @property
-    def situation(self) -> Situation:
-        return Situation(
+    def situation(self) -> ProvisioningSituation:
+        return ProvisioningSituation(
             now=self.now,
             workload=self.workload,
             raw=self.raw,
@@ -109,45 +110,44 @@ class Api:
             cleans_up=self.cleans_up,
         )
 
-    def decide(self) -> rules.Action:
+    def decide(self) -> Action:
         return rules.decide(self.situation)
 
     def step(self) -> str:
         """Applies the next action; returns what it is."""
         action = self.decide()
+        stores = {"PodTemplate": self.templates, "ProvisioningRequest": self.requests}
         match action:
-            case rules.CreateRequest() | rules.CreateTemplate() if self.refuses:
-                manifest = action.manifest
-                message = rules.refusal(manifest["kind"], manifest["metadata"]["name"], "you may not")
-                patch = rules.not_created(self.situation, action.check, message)
-                self.raw = merged(self.raw, patch) if patch else self.raw
-            case rules.Update():
-                self.raw = merged(self.raw, action.patch)
-                self.events += action.events
-            case rules.CreateRequest():
-                assert action.manifest["metadata"]["name"] not in self.requests
-                self.requests[action.manifest["metadata"]["name"]] = self.stored(action.manifest)
-            case rules.CreateTemplate():
-                assert action.manifest["metadata"]["name"] not in self.templates
-                self.templates[action.manifest["metadata"]["name"]] = self.stored(action.manifest)
-            case rules.Adopt():
-                assert action.patch["metadata"]["uid"] == self.templates[action.template.name]["metadata"]["uid"]
-                self.templates[action.template.name] = merged(self.templates[action.template.name], action.patch)
-            case rules.DeleteRequest():
-                del self.requests[action.request["metadata"]["name"]]
-            case rules.DeleteTemplate():
-                del self.templates[action.template["metadata"]["name"]]
-            case rules.Impossible():
-                self.raw = merged(self.raw, action.patch) if action.patch else self.raw
-                self.events.append(action.message)
-        return type(action).__name__
+            case Create() if self.refuses:
+                message = rules.refusal(action.resource.kind, action.manifest["metadata"]["name"], "you may not")
+                report = rules.not_created(self.situation, action.part, message)
+                self.raw = merged(self.raw, report.body) if report else self.raw
+            case Patch(target=None):
+                assert action.subresource == "status"
+                self.raw = merged(self.raw, action.body)
+                self.events += [event.message for event in action.events]
+            case Create():
+                store, name = stores[action.resource.kind], action.manifest["metadata"]["name"]
+                assert name not in store
+                store[name] = self.stored(action.manifest)
+            case Patch(target=Target(resource, key)):
+                store = stores[resource.kind]
+                assert action.body["metadata"]["uid"] == store[key.name]["metadata"]["uid"]
+                store[key.name] = merged(store[key.name], action.body)
+            case Delete(uid, target=Target(resource, key)):
+                gone = stores[resource.kind].pop(key.name)
+                assert gone["metadata"]["uid"] == uid
+            case _:
+                assert isinstance(action, Wait)
+                return "wait"
+        return action.why
 
     def settle(self) -> list[str]:
         """Applies actions until there is nothing to do; returns what they were."""
         found: list[str] = []
         for _ in range(20):
             step = self.step()
-            if step == "Wait":
+            if step == "wait":
                 return found
             found.append(step)
         raise AssertionError(f"no end: {found}")

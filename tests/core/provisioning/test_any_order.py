@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from api.names import CheckState
+from api.resources import PROVISIONING_REQUESTS
+from core.actions import Create
 from core.model import Workload
-from core.provisioning import rules
 from core.provisioning.config import Config
 from core.workload import transitions
 from tests.core.multikueue.groups import conditions
@@ -37,7 +38,7 @@ class Play(Api):
     def step(self) -> str:
         """One action; a request is never created before its templates."""
         action = self.decide()
-        if isinstance(action, rules.CreateRequest):
+        if isinstance(action, Create) and action.resource == PROVISIONING_REQUESTS:
             names = [each["podTemplateRef"]["name"] for each in action.manifest["spec"]["podSets"]]
             assert set(names) <= self.templates.keys()
         return super().step()

@@ -10,6 +10,7 @@ import pytest
 
 from api.names import CheckState
 from api.objects import Raw
+from core.actions import Patch, Wait
 from core.provisioning import rules
 from core.provisioning.config import Config
 from core.workload import transitions
@@ -20,7 +21,7 @@ from tests.core.provisioning.situations import CONFIG, Api, check, pod_set, requ
 PENDING, READY, RETRY, REJECTED = CheckState.PENDING, CheckState.READY, CheckState.RETRY, CheckState.REJECTED
 FIRST = "w-nodes-1"
 TEMPLATE = f"ppt-{FIRST}-main"
-MADE = ["CreateTemplate", "CreateRequest", "Adopt"]
+MADE = ["create template", "create request", "adopt template"]
 
 
 def api(*checks: Raw, owned: tuple[Raw, ...] = (), config: Config | None = CONFIG, **fields: Any) -> Api:
@@ -108,7 +109,7 @@ ANSWERS = {
 def test_the_state_of_a_check_follows_from_the_answer(case: str) -> None:
     answer = ANSWERS[case]
     found = api(answer.before, owned=(answer.request,), config=answer.config, **answer.workload)
-    written = isinstance(found.decide(), rules.Update)
+    written = isinstance(found.decide(), Patch)
     assert written == (answer.after is not None)
     if written:
         found.step()
@@ -243,31 +244,31 @@ COURSES = {
     "without quota a request stays": Course(lambda: api(held=False, owned=(request(FIRST),)), [], KEPT),
     "a Workload that is being deleted": Course(lambda: api(deleting=True), [], []),
     "finished": Course(
-        lambda: api(check(state=READY), owned=(request(FIRST),), Finished="True"), ["DeleteRequest"], []
+        lambda: api(check(state=READY), owned=(request(FIRST),), Finished="True"), ["delete request"], []
     ),
-    "evicted": Course(lambda: api(owned=(request(FIRST),), Evicted="True"), ["DeleteRequest"], []),
+    "evicted": Course(lambda: api(owned=(request(FIRST),), Evicted="True"), ["delete request"], []),
     "evicted, with the gate off": Course(
         lambda: replace(api(owned=(request(FIRST),), Evicted="True"), cleans_up=False), [], KEPT
     ),
     "finished, with the gate off": Course(
-        lambda: replace(api(owned=(request(FIRST),), Finished="True"), cleans_up=False), ["DeleteRequest"], []
+        lambda: replace(api(owned=(request(FIRST),), Finished="True"), cleans_up=False), ["delete request"], []
     ),
     "evicted between template and request": Course(
-        lambda: with_template(api(Evicted="True"), by="u-w"), ["DeleteTemplate"], []
+        lambda: with_template(api(Evicted="True"), by="u-w"), ["delete template"], []
     ),
     "the check was removed between template and request": Course(
-        lambda: with_template(Api(workload(check("other")), {}), by="u-w"), ["DeleteTemplate"], []
+        lambda: with_template(Api(workload(check("other")), {}), by="u-w"), ["delete template"], []
     ),
     "no pod needs nodes any more after the template was made": Course(
         lambda: with_template(api(config=replace(CONFIG, managed=frozenset({"gpu"}))), by="u-w"),
-        ["Update", "DeleteTemplate"],
+        ["answer", "delete template"],
         [],
     ),
     "the check is not active after the template was made": Course(
-        lambda: with_template(api(config=None), by="u-w"), ["Update"], []
+        lambda: with_template(api(config=None), by="u-w"), ["answer"], []
     ),
     "the check is not active": Course(
-        lambda: api(owned=(request(FIRST),), config=None), ["Update", "DeleteRequest"], []
+        lambda: api(owned=(request(FIRST),), config=None), ["answer", "delete request"], []
     ),
     "a running Workload whose check is not active keeps its request": Course(
         lambda: api(check(state=READY), owned=(request(FIRST, Provisioned="True"),), config=None, Admitted="True"),
@@ -275,21 +276,21 @@ COURSES = {
         KEPT,
     ),
     "the check was removed": Course(
-        lambda: Api(workload(check("other")), {}, requests={FIRST: request(FIRST)}), ["DeleteRequest"], []
+        lambda: Api(workload(check("other")), {}, requests={FIRST: request(FIRST)}), ["delete request"], []
     ),
     "no pod needs nodes": Course(
         lambda: api(owned=(request(FIRST),), config=replace(CONFIG, managed=frozenset({"gpu"}))),
-        ["Update", "DeleteRequest"],
+        ["answer", "delete request"],
         [],
     ),
     "another class": Course(
         lambda: api(owned=(request(FIRST),), config=OTHER),
-        ["DeleteRequest", "CreateTemplate", "CreateRequest", "Adopt"],
+        ["delete request", "create template", "create request", "adopt template"],
         KEPT,
     ),
     "another parameter": Course(
         lambda: api(owned=(request(FIRST),), config=replace(CONFIG, parameters={"p": "v"})),
-        ["DeleteRequest", "CreateTemplate", "CreateRequest", "Adopt"],
+        ["delete request", "create template", "create request", "adopt template"],
         KEPT,
     ),
     "another class when the nodes are there": Course(
@@ -303,31 +304,31 @@ COURSES = {
     "after a retry the next attempt": Course(lambda: api(check(retryCount=1)), MADE, ["w-nodes-2"]),
     "the last attempt is not the current one": Course(
         lambda: api(check(retryCount=1), owned=(request(FIRST), request("w-nodes-2"))),
-        ["DeleteRequest", "CreateTemplate", "Adopt"],
+        ["delete request", "create template", "adopt template"],
         ["w-nodes-2"],
     ),
     "the failed attempt is still there": Course(
         lambda: api(check(retryCount=1), owned=(request(FIRST, Failed="True"),)),
-        ["Update", *MADE[:2], "Update", "DeleteRequest", "Adopt"],
+        ["answer", *MADE[:2], "answer", "delete request", "adopt template"],
         ["w-nodes-2"],
     ),
     "a request that is being deleted is waited for": Course(lambda: api(owned=(deleting(request(FIRST)),)), [], KEPT),
     "a template belongs to a request that is gone": Course(
-        lambda: with_template(api(), by="u-gone"), ["DeleteTemplate", *MADE], KEPT
+        lambda: with_template(api(), by="u-gone"), ["delete template", *MADE], KEPT
     ),
     "a template that is there is used": Course(
-        lambda: with_template(api(), by="u-w"), ["CreateRequest", "Adopt"], KEPT
+        lambda: with_template(api(), by="u-w"), ["create request", "adopt template"], KEPT
     ),
     "a template that is there is for other nodes": Course(
-        lambda: with_template(api(flavor="other"), by="u-w"), ["DeleteTemplate", *MADE], KEPT
+        lambda: with_template(api(flavor="other"), by="u-w"), ["delete template", *MADE], KEPT
     ),
-    "a template is missing": Course(lambda: api(owned=(request(FIRST),)), ["CreateTemplate", "Adopt"], KEPT),
+    "a template is missing": Course(lambda: api(owned=(request(FIRST),)), ["create template", "adopt template"], KEPT),
     "the request asks for the pods of an earlier admission": Course(
-        lambda: api(counts={"main": 1}, owned=(request(FIRST),)), ["DeleteRequest", *MADE], KEPT
+        lambda: api(counts={"main": 1}, owned=(request(FIRST),)), ["delete request", *MADE], KEPT
     ),
     "the request asks for the nodes of an earlier admission": Course(
         lambda: with_template(api(flavor="other", owned=(request(FIRST),)), by=f"u-{FIRST}"),
-        ["DeleteRequest", "DeleteTemplate", *MADE],
+        ["delete request", "delete template", *MADE],
         KEPT,
     ),
 }
@@ -356,36 +357,34 @@ def test_the_requests_that_should_exist_do(case: str) -> None:
 def test_a_template_that_cannot_be_made_is_reported_once(fields: Any, flavors: Any, reason: str) -> None:
     found = api(**fields)
     found.flavors = flavors if flavors is not None else found.flavors
-    assert found.step() == "Impossible"
+    assert found.step() == "not created"
     (after,) = found.workload.checks
     assert (after.state, after.message) == (PENDING, f'Error creating PodTemplate "{TEMPLATE}": {reason}')
-    action = found.decide()
-    assert isinstance(action, rules.Impossible) and action.patch is None
+    assert found.decide() == Wait(rules.AGAIN_SECONDS)
 
 
 def test_a_template_of_another_workload_or_its_request_is_reported_and_not_deleted() -> None:
     found = with_template(api(), by="u-other")
     found.others = frozenset({"u-other"})
-    assert found.step() == "Impossible"
+    assert found.step() == "not created"
     reason = 'it exists already and belongs to X "x"'
     assert found.workload.checks[0].message == f'Error creating PodTemplate "{TEMPLATE}": {reason}'
-    action = found.decide()
-    assert isinstance(action, rules.Impossible) and action.patch is None
+    assert found.decide() == Wait(rules.AGAIN_SECONDS)
 
 
 def test_a_request_that_was_refused_is_reported_once() -> None:
     found = api()
-    patch = rules.not_created(found.situation, "nodes", "refused")
-    assert patch is not None
-    found.raw["status"] = {**found.raw["status"], **patch["status"]}
+    report = rules.not_created(found.situation, "nodes", "refused")
+    assert report is not None
+    found.raw["status"] = {**found.raw["status"], **report.body["status"]}
     assert rules.not_created(found.situation, "nodes", "refused") is None
-    assert found.settle() == [*MADE[:2], "Update", MADE[2]]
+    assert found.settle() == [*MADE[:2], "answer", MADE[2]]
     assert found.workload.checks[0].message == ""
 
 
 def test_the_report_is_cleared_when_a_template_that_was_refused_is_there() -> None:
     found = api(check(message="Error creating it"), owned=(request(FIRST, Accepted="True"),))
-    assert found.settle() == ["CreateTemplate", "Update", "Adopt"]
+    assert found.settle() == ["create template", "answer", "adopt template"]
     assert found.workload.checks[0].message == ""
 
 

@@ -10,18 +10,20 @@ from msgspec.structs import replace
 
 from api.names import MigrationMode
 from api.objects import Key, Raw
+from api.resources import WORKLOADS
+from core.actions import Create, Delete, Patch, Target, Wait, Writes
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.situation import Situation
 from core.model import CheckRule, ClusterQueue, Condition, LocalQueue, Migration, ResourceGroup, Workload
 from core.scheduling.variants import flavor_of
 from core.variants import rules
-from core.variants.rules import Family, decide
+from core.variants.rules import VariantFamily, decide
 from core.wire import decode
 from core.wire.conditions import status_patch
 from core.wire.decode import WorkloadContext
 from core.wire.merge import merged
 from core.workload import transitions
-from core.workload.actions import Deactivate, Evict, Surroundings, Update
+from core.workload.actions import Surroundings
 from core.workload.lifecycle import next_step
 from tests.builders import EVERY
 from tests.core.multikueue.groups import NOW
@@ -90,9 +92,9 @@ class Api:
         return {flavor_of(each): each for each in found}
 
     @property
-    def family(self) -> Family:
+    def family(self) -> VariantFamily:
         members = tuple((each, self.objects[each.key.name]) for each in self.variants.values())
-        return Family(self.now, self.parent, self.objects["job-j-12345"], self.queue, members)
+        return VariantFamily(self.now, self.parent, self.objects["job-j-12345"], self.queue, members)
 
     def patch(self, of: Workload, patch: Raw) -> None:
         assert patch["metadata"].pop("resourceVersion") == of.resource_version
@@ -102,22 +104,22 @@ class Api:
 
     def step(self) -> bool:
         """Applies one action of the rules of variants; returns whether there was one."""
-        match decide(self.family):
-            case rules.Wait():
-                return False
-            case rules.Mark(patch):
-                self.patch(self.parent, patch)
-            case rules.Create(manifest, _):
+        action = decide(self.family)
+        if isinstance(action, Wait):
+            return False
+        assert not isinstance(action, Writes)
+        match action:
+            case Create(manifest, resource):
                 self.made += 1
                 metadata = {**manifest["metadata"], "uid": f"u-{self.made}", "resourceVersion": str(self.made)}
-                assert metadata["name"] not in self.objects
+                assert resource == WORKLOADS and metadata["name"] not in self.objects
                 self.objects[metadata["name"]] = {**manifest, "metadata": metadata}
-            case rules.Delete(variant):
-                del self.objects[variant.key.name]
-            case rules.Change(variant, patch, event) | rules.Status(variant, _, patch, event):
-                self.patch(variant, patch)
-                if event is not None:
-                    self.events.append((flavor_of(variant) or "parent", *event))
+            case Delete(uid, Target(_, key)):
+                assert self.objects.pop(key.name)["metadata"]["uid"] == uid
+            case Patch(patch, _, target):
+                written = self.read(target.key.name) if target is not None else self.parent
+                self.patch(written, patch)
+                self.events += [(flavor_of(written) or "parent", *event[1:]) for event in action.target_events]
         return True
 
     def live(self) -> bool:
@@ -125,8 +127,8 @@ class Api:
         for name in sorted(self.objects):
             around = Surroundings(self.now, local_queue=LOCAL, cluster_queue=self.queue)
             found = next_step(self.read(name), around)
-            if isinstance(found, Update | Evict | Deactivate):
-                self.patch(self.read(name), found.patch)
+            if isinstance(found, Patch):
+                self.patch(self.read(name), found.body)
                 return True
         return False
 
@@ -494,7 +496,7 @@ def test_one_variant_after_the_other_may_preempt() -> None:
     assert open_gates(found) == []  # the preferred one was not decided yet
     blocked(found, "reservation")
     assert open_gates(found) == ["reservation"]
-    assert decide(found.family) == rules.Wait(rules.PREEMPTION_SECONDS)
+    assert decide(found.family) == Wait(rules.PREEMPTION_SECONDS)
     found.now += rules.PREEMPTION_SECONDS
     found.settle()
     assert open_gates(found) == ["reservation", "on-demand"]
@@ -508,7 +510,7 @@ def test_a_variant_whose_eviction_is_decided_starts_no_job() -> None:
     admission = decode.admission({"clusterQueue": "cq", "podSetAssignments": [given]}, {})
     assert admission is not None
     found.change(name, transitions.reserved(found.read(name), admission, found.now))
-    evicting = Family(
+    evicting = VariantFamily(
         found.now,
         found.parent,
         found.objects["job-j-12345"],
@@ -516,8 +518,8 @@ def test_a_variant_whose_eviction_is_decided_starts_no_job() -> None:
         found.family.members,
         frozenset({Key("ns", name)}),
     )
-    assert not isinstance(decide(evicting), rules.Status)
-    assert isinstance(decide(found.family), rules.Change | rules.Status)
+    assert not isinstance(decide(evicting), Patch)
+    assert isinstance(decide(found.family), Patch)
 
 
 def on_hold(found: Workload) -> Workload:
