@@ -129,7 +129,7 @@ def _queue(name: str, mine: Sequence[Course], used: Iterable[Band], end: float) 
         "admitted": len(waits),
         "finished": sum(course.finished is not None for course in mine),
         "preempted": sum(attempt.preemptor is not None for course in mine for attempt in course.attempts),
-        "wait": {"median": _at(waits, 0.5), "p95": _at(waits, 0.95), "most": _at(waits, 1.0)} if waits else None,
+        "wait": {"median": _at(waits, 0.5), "p95": _at(waits, 0.95), "longest": _at(waits, 1.0)} if waits else None,
         "used": [_used(band, end) for band in used],
     }
 
@@ -140,8 +140,8 @@ def _used(band: Band, end: float) -> Raw:
         "flavor": band.cell.flavor,
         "resource": resource,
         "nominal": quantity.text(resource, band.nominal),
-        "most": quantity.text(resource, band.most),
-        "mostBorrowed": quantity.text(resource, max(0, band.most - band.nominal)),
+        "peak": quantity.text(resource, band.most),
+        "peakBorrowed": quantity.text(resource, max(0, band.most - band.nominal)),
         "utilisation": band.utilisation(end),
     }
 
@@ -172,11 +172,11 @@ def _parts(told: Raw, most: int, or_else: str = "") -> list[str]:
         text += f"and {len(told['workloads']) - most} more workloads (-o json shows all)\n"
     text += _notes(told)
     queues: list[tuple[str, ...]] = [
-        ("CLUSTERQUEUE", "WORKLOADS", "ADMITTED", "FINISHED", "PREEMPTED", "WAIT p50", "p95", "MOST")
+        ("CLUSTERQUEUE", "WORKLOADS", "ADMITTED", "FINISHED", "PREEMPTED", "WAIT p50", "p95", "LONGEST")
     ]
     queues += [_queue_row(q) for q in told["clusterQueues"]]
     quotas: list[tuple[str, ...]] = [
-        ("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "QUOTA", "IN USE, MEAN", "MOST", "MOST BORROWED")
+        ("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "QUOTA", "IN USE, MEAN", "PEAK", "PEAK BORROWED")
     ]
     quotas += [_used_row(q["name"], u) for q in told["clusterQueues"] for u in q["used"]]
     if len(told["clusterQueues"]) > 1:
@@ -273,26 +273,28 @@ def wrapped(text: str, *, first: str = "") -> str:
 def _queue_row(told: Raw) -> tuple[str, ...]:
     wait = told["wait"]
     counts = (str(told[k]) for k in ("workloads", "admitted", "finished", "preempted"))
-    waits = (seconds(wait[k]) if wait else "-" for k in ("median", "p95", "most"))
+    waits = (seconds(wait[k]) if wait else "-" for k in ("median", "p95", "longest"))
     return (told["name"], *counts, *waits)
 
 
 def _used_row(name: str, told: Raw) -> tuple[str, ...]:
     mean = "-" if told["utilisation"] is None else f"{told['utilisation']:.0%}"
-    borrowed = "-" if told["mostBorrowed"] == "0" else told["mostBorrowed"]
-    return (name, told["flavor"], told["resource"], told["nominal"], mean, told["most"], borrowed)
+    borrowed = "-" if told["peakBorrowed"] == "0" else told["peakBorrowed"]
+    return (name, told["flavor"], told["resource"], told["nominal"], mean, told["peak"], borrowed)
 
 
 def comparison(before: Raw, after: Raw) -> str:
     """Returns the two summaries side by side: the effect of the change on each ClusterQueue, and on workloads."""
     old = {q["name"]: q for q in before["clusterQueues"]}
     new = {q["name"]: q for q in after["clusterQueues"]}
-    rows: list[tuple[str, ...]] = [("CLUSTERQUEUE", "ADMITTED", "PREEMPTED", "WAIT p50", "p95", "MOST", "IN USE, MEAN")]
+    rows: list[tuple[str, ...]] = [
+        ("CLUSTERQUEUE", "ADMITTED", "PREEMPTED", "WAIT p50", "p95", "LONGEST", "IN USE, MEAN")
+    ]
     nothing: Raw = {"admitted": 0, "preempted": 0, "wait": None, "used": []}
     for name in sorted({*old, *new}):
         was, now = old.get(name, nothing), new.get(name, nothing)
         counts = (_change(str(was[k]), str(now[k])) for k in ("admitted", "preempted"))
-        waits = (_change(_wait(was, k), _wait(now, k)) for k in ("median", "p95", "most"))
+        waits = (_change(_wait(was, k), _wait(now, k)) for k in ("median", "p95", "longest"))
         label = name if name in old and name in new else f"{name} ({'new' if name in new else 'gone'})"
         rows.append((label, *counts, *waits, _shares(was, now)))
     return columns(rows) + "\n" + "".join(f"{line}\n" for line in _moved(before["workloads"], after["workloads"]))

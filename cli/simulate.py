@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gc
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-import yaml
 
 from api.objects import Raw
 from cli import fleet, live, report, scenario
@@ -18,7 +16,7 @@ from cli.manifests import ScenarioError
 from cli.page import page
 from cli.picture import pictures
 from cli.simulator import Played
-from cli.target import As, AsGroup, Context, Kubeconfig, failing, target
+from cli.target import As, AsGroup, Context, Kubeconfig, document, failing, target, written
 from cli.when import run_time
 from cli.world import rules, without_variants
 
@@ -102,11 +100,11 @@ def _print(told: dict[str, Raw], output: Format) -> None:
         if len(told) > 1:
             typer.echo(f"# {' -> '.join(told)}\n{report.comparison(*told.values())}", nl=False)
         return
-    value = next(iter(told.values())) if len(told) == 1 else told
-    if output == "json":
-        typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    if len(told) == 1:
+        value = document("Simulation", next(iter(told.values())))
     else:
-        typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+        value = document("SimulationComparison", {"outcomes": [{"title": title, **one} for title, one in told.items()]})
+    typer.echo(written(value, output), nl=False)
 
 
 def _can_draw(plot: Path | None, pictures: int) -> None:

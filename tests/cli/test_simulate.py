@@ -162,6 +162,7 @@ def test_until_cuts_the_simulation_and_leaves_the_rest_unfinished(tmp_path: Path
     code, out, _ = simulate(EXAMPLES / "queues.yaml", jobs, "--until", "30s", "-o", "json")
     told = json.loads(out)
     assert code == 0
+    assert (told["apiVersion"], told["kind"]) == ("cli.seiretsu.dev/v1", "Simulation")
     assert told["end"] == 30
     assert [w["finished"] for w in told["workloads"]] == [None, None]
 
@@ -256,7 +257,7 @@ def test_waiting_after_a_preemption_counts(tmp_path: Path) -> None:
     told = summary(played)
     assert {w["job"]: w["waited"] for w in told["workloads"]} == {"first": 10, "now": 0}
     (mine,) = (each for each in told["clusterQueues"] if each["name"] == "team-a")
-    assert mine["wait"]["most"] == 10
+    assert mine["wait"]["longest"] == 10
     cut = summary(play(changed(read([EXAMPLES / "queues.yaml", jobs]), queues), until=25.0))
     assert {w["job"]: w["waited"] for w in cut["workloads"]} == {"first": 5, "now": 0}, "it waits still"
 

@@ -112,7 +112,7 @@ def test_a_changed_manager_is_compared_with_the_same_workers(tmp_path: Path) -> 
         "spec: {clusters: [large, small]}\n"
     )
     told = played(MANAGER, EXAMPLE / "jobs.csv", *BOTH, "--what-if", patch)
-    before, after = (ran_in(each)["first"] for each in told.values())
+    before, after = (ran_in(each)["first"] for each in told["outcomes"])
     assert (before, after) == ([("small", 0)], [("large", 0)])
     code, _, _ = simulate(MANAGER, EXAMPLE / "jobs.csv", *BOTH, "--plot", tmp_path / "out.svg")
     assert code == 0
@@ -356,7 +356,7 @@ def test_all_mistakes_in_the_workers_are_reported_at_once(tmp_path: Path) -> Non
 
 def test_a_change_that_removes_a_worker_is_compared_with_both(tmp_path: Path) -> None:
     told = played(MANAGER, EXAMPLE / "jobs.csv", *BOTH, "--what-if", multikueue_config(tmp_path, "large"))
-    before, after = told.values()
+    before, after = told["outcomes"]
     assert (ran_in(before)["first"], ran_in(after)["first"]) == ([("small", 0)], [("large", 0)])
     assert (list(before["workers"]), list(after["workers"])) == (["small", "large"], ["large"])
 
@@ -365,7 +365,7 @@ def test_a_change_may_add_a_worker(tmp_path: Path) -> None:
     spare = ("--worker", f"spare={EXAMPLE / 'large.yaml'}")
     change = multikueue_config(tmp_path, "spare", "small", "large")
     told = played(MANAGER, EXAMPLE / "jobs.csv", *BOTH, *spare, "--what-if", change)
-    before, after = (ran_in(each)["first"] for each in told.values())
+    before, after = (ran_in(each)["first"] for each in told["outcomes"])
     assert (before, after) == ([("small", 0)], [("spare", 0)])
 
 
@@ -388,7 +388,8 @@ def test_the_note_that_a_check_passes_immediately_is_only_where_it_does(
         f"metadata: {{name: workers, annotations: {annotations}}}\n"
     )
     jobs = trace(tmp_path, "0,10m,main,team-a,mine,4")
-    told = played(MANAGER, jobs, "--what-if", tmp_path / "check.yaml")["with check.yaml"]
+    told = played(MANAGER, jobs, "--what-if", tmp_path / "check.yaml")["outcomes"][1]
+    assert told["title"] == "with check.yaml"
     assert any("passes immediately" in remark for remark in told["remarks"]) is passes
     assert told["workloads"][0]["waited"] == (0 if passes else 300)
 

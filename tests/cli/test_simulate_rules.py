@@ -73,7 +73,7 @@ def waited(found: Raw) -> dict[str, float | None]:
 
 
 def used(found: Raw) -> list[tuple[str, str]]:
-    return [(each["resource"], each["most"]) for each in found["clusterQueues"][0]["used"]]
+    return [(each["resource"], each["peak"]) for each in found["clusterQueues"][0]["used"]]
 
 
 def test_an_excluded_resource_needs_no_quota(tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_pods_that_follow_each_other_run_one_after_the_other(tmp_path: Path) -> 
 def changed(folder: Path, patch: str, *texts: str) -> tuple[Raw, Raw]:
     (folder / "patch.yaml").write_text(patch)
     both: dict[str, Any] = told(folder, *texts, options=("--what-if", str(folder / "patch.yaml")))
-    before, after = both.values()
+    before, after = both["outcomes"]
     return before, after
 
 
