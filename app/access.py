@@ -18,7 +18,7 @@ from api.objects import Raw, Resource
 from app.limits import RefusedError
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 
 log = structlog.get_logger("seiretsu.access")
 

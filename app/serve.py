@@ -33,7 +33,7 @@ from certs.pki import CertificateError
 from controller.kube import config as kubeconfig
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 from controller.run import Controller
 from core.feedback import catalog
 from core.jobs import kinds

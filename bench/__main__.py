@@ -21,9 +21,9 @@ from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, Size, jo
 from bench.served import served
 from controller.kube import config
 from controller.kube.client import Client
+from controller.kube.flow.throttle import Throttle
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store
-from controller.kube.throttle import Throttle
 from devcluster import processes
 from devcluster.controlplane import ControlPlane, Spec
 

@@ -26,7 +26,7 @@ from bench.scenario import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 
 FIELD_MANAGER = "bench"
 AGAIN_SECONDS = 0.5

@@ -28,7 +28,7 @@ from bench.scenario import CLUSTER_QUEUES, FLAVORS, JOBS, LOCAL_QUEUES, NAMESPAC
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 
 LOUD, QUIET = "loud", "quiet"
 QUOTA = {LOUD: 0, QUIET: 100_000}

@@ -31,7 +31,7 @@ from bench.scenario import JOBS, NAMESPACE, Size, job, setting
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 
 RATES = (10.0, 50.0, 100.0)
 SIZE = Size(jobs=10_000, queues=30, cohorts=5)

@@ -23,7 +23,7 @@ from bench.events import Object, cpu, follow
 from bench.scenario import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 
 
 class _Queue(NamedTuple):

@@ -29,7 +29,7 @@ from certs.live import LiveContext
 from certs.plan import RenewalPolicy
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 from webhook.conversion import convert
 
 VALIDATING = HOOKS._replace(plural="validatingwebhookconfigurations")

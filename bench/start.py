@@ -43,9 +43,9 @@ from controller.caches import Caches
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
+from controller.kube.flow.throttle import Throttle
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store
-from controller.kube.throttle import Throttle
 from controller.queues import difference
 from controller.watched import rows
 from core.model import Key

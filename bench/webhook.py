@@ -34,7 +34,7 @@ from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, WORKLOAD
 from bench.served import hooks_at, served
 from controller.kube import config
 from controller.kube.client import Client
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 from devcluster.controlplane import ControlPlane
 
 PATHS = ("/mutate-batch-v1-job", "/validate-batch-v1-job")

@@ -31,7 +31,7 @@ from bench.scenario import NAMESPACE, NAMESPACES, WORKLOADS
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, NotFound
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 from core.wire.guard import guarded
 from core.wire.merge import replacement
 from devcluster import processes

@@ -24,7 +24,9 @@ from controller.departures import Departures
 from controller.elastic import ungate
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
-from controller.kube.pressure import AT_ONCE, Budget, Pressure
+from controller.kube.flow.budget import Budget
+from controller.kube.flow.limits import DEFERRED_AT_ONCE
+from controller.kube.flow.pressure import Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.managed import Managed
 from controller.metrics import QueueingMetrics
@@ -208,7 +210,7 @@ class JobReconciler:
         await self.stops.begin(tuple(self.store), self._has_quota)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(WORKERS, self.reconcile, kept=KEPT_WORKERS))
-            group.create_task(self.finished.run(AT_ONCE, self.release))
+            group.create_task(self.finished.run(DEFERRED_AT_ONCE, self.release))
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one job and its Workload one step on. Returns when to look again, in seconds."""

@@ -1,7 +1,7 @@
 """The status of ClusterQueues, LocalQueues and Cohorts, and the finalizers of objects that are in use.
 
 Finalizers are written at once. A status can wait: it takes a turn of the budget of deferrable writes
-(``controller.kube.pressure``) and is computed when it has one. Counts are written a moment after their first change.
+(``controller.kube.flow.budget``) and is computed when it has one. Counts are written a moment after their first change.
 Each object is written at most once in an interval, and always once after its last change;
 ``core.state.queue_status`` computes the statuses from State.
 """
@@ -18,7 +18,9 @@ from api import resources
 from api.objects import Resource
 from controller.caches import Caches
 from controller.kube.errors import NotFound
-from controller.kube.pressure import AT_ONCE, Budget, Pressure
+from controller.kube.flow.budget import Budget
+from controller.kube.flow.limits import DEFERRED_AT_ONCE
+from controller.kube.flow.pressure import Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
 from core.model import Key, Raw
@@ -71,7 +73,7 @@ class QueueStatuses:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(WORKERS, self.reconcile))
             for lane, queue in self.lanes.items():
-                group.create_task(queue.run(AT_ONCE, partial(self.write_status, lane)))
+                group.create_task(queue.run(DEFERRED_AT_ONCE, partial(self.write_status, lane)))
 
     def changed(self, resource: Resource, key: Key) -> None:
         """The status of this object may have changed, or whether it is in use."""

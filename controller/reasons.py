@@ -3,7 +3,7 @@
 The reason of a workload that was just decided for the first time, or for another reason than before, is written first,
 in three of four turns that of the newest decision, because somebody may be watching it, and in the fourth that of the
 oldest. Numbers in the message of the same reason change with every cycle; they are written later, and not at all while
-the API server is busy. Each write waits for a turn of the budget (``controller.kube.pressure``), then for admission
+the API server is busy. Each write waits for a turn of the budget (``controller.kube.flow.budget``), then for admission
 calls, and is computed after both, so a workload that is admitted meanwhile costs no write. ``explain``, webhooks and
 the visibility API compute the present reason and do not read the status.
 """
@@ -20,7 +20,7 @@ from api import names, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import ApiError
-from controller.kube.pressure import Budget
+from controller.kube.flow.budget import Budget
 from controller.kube.workqueue import WorkQueue
 from controller.writes import Writer
 from core.model import Key, Raw, Wait, Workload, events

@@ -31,7 +31,7 @@ from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
 from controller.kube.errors import ApiError
 from controller.kube.events import Recorder
-from controller.kube.pressure import Budget
+from controller.kube.flow.budget import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import HEARD_AT_ONCE
 from controller.lookup import cache_lookup

@@ -18,7 +18,8 @@ from api import names, resources
 from controller.caches import Caches
 from controller.events import Recorder
 from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable
-from controller.kube.pressure import Budget, Pressure
+from controller.kube.flow.budget import Budget
+from controller.kube.flow.pressure import Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.reasons import WaitReasons

@@ -27,10 +27,10 @@ from api.objects import Raw, Resource
 from controller.kube.clock import ServerClock
 from controller.kube.config import Connection
 from controller.kube.errors import Fenced, TooLarge, Unintelligible, Unreachable, is_json
-from controller.kube.precedence import Precedence
-from controller.kube.pressure import Pressure
+from controller.kube.flow.precedence import Precedence
+from controller.kube.flow.pressure import Pressure
+from controller.kube.flow.throttle import Throttle
 from controller.kube.size_limit import weight
-from controller.kube.throttle import Throttle
 from controller.kube.wire import LINE_CAP_BYTES, body_of, document_of, lines_of, refusal_of
 
 Body = Raw | list[Raw]

@@ -25,7 +25,7 @@ from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import ApiError, NotFound
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 RELEASE_SECONDS = 2.0

@@ -22,8 +22,9 @@ from api.objects import Raw
 from api.resources import EVENTS
 from controller.kube.client import LONGEST_RETRY_AFTER_SECONDS, Client
 from controller.kube.errors import AlreadyExists, ApiError, NotFound, TooManyRequests, Unreachable
-from controller.kube.pressure import Budget, Pressure
-from controller.kube.throttle import Throttle
+from controller.kube.flow.budget import Budget
+from controller.kube.flow.pressure import Pressure
+from controller.kube.flow.throttle import Throttle
 from controller.kube.turns import Turns
 
 EventType = Literal["Normal", "Warning"]

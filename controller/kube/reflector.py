@@ -32,9 +32,9 @@ from controller.kube.errors import (
     excerpt,
     from_status,
 )
+from controller.kube.flow.throttle import Throttle
 from controller.kube.size_limit import SizeLimit, Sizes
 from controller.kube.store import Listing, Store, number_of
-from controller.kube.throttle import Throttle
 
 T = TypeVar("T")
 

@@ -17,10 +17,10 @@ from controller.caches import Cached
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import ApiError
+from controller.kube.flow.throttle import Throttle
 from controller.kube.reflector import Reflector
 from controller.kube.size_limit import MEBIBYTE, Pool, SizeLimit, cost
 from controller.kube.store import Store
-from controller.kube.throttle import Throttle
 from controller.kube.workqueue import WorkQueue
 from controller.multikueue.memory import shares
 from controller.multikueue.survey import Survey

@@ -13,9 +13,9 @@ from api import resources
 from api.objects import Raw
 from controller.caches import Cached, Caches
 from controller.kube.client import Client
+from controller.kube.flow.throttle import Throttle
 from controller.kube.reflector import Reflector
 from controller.kube.size_limit import SizeLimit
-from controller.kube.throttle import Throttle
 from core.state.lookup import Lookup
 from core.state.state import State
 

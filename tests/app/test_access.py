@@ -15,7 +15,7 @@ from app.limits import RefusedError
 from app.metrics import ProcessMetrics
 from controller.kube.client import Client
 from controller.kube.errors import Unreachable
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 
 
 class Reviewer(Client):

@@ -15,7 +15,7 @@ from certs.keeper import Keeper
 from certs.live import LiveContext
 from controller.kube.client import Client
 from controller.kube.config import Connection
-from controller.kube.pressure import Budget
+from controller.kube.flow.budget import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 

@@ -17,7 +17,7 @@ from app.access import Reviews
 from app.connection import CLIENT
 from app.visibility import FrontProxy, Visibility
 from controller.kube.client import Client
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 from core.model import LocalQueue
 from core.state.lookup import Lookup
 from core.state.state import State

@@ -14,7 +14,7 @@ from bench.driver import Driver, Outcome
 from bench.load import Class, Load
 from bench.null_controller import NullController
 from controller.kube.client import Client
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 from tests.eventually import PATIENCE
 from tests.faults import FaultProxy
 from tests.standin import StandIn

@@ -9,7 +9,7 @@ from contextlib import suppress
 from bench.null_jobs import allow, control
 from bench.scenario import JOBS, NAMESPACE, job
 from controller.kube.client import Client
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 from tests.eventually import PATIENCE
 from tests.faults import FaultProxy
 from tests.standin import StandIn

@@ -29,7 +29,7 @@ from controller.families import FAMILIES, ROLE
 from controller.guard import Guard
 from controller.kube.client import Client
 from controller.kube.config import Connection
-from controller.kube.pressure import Budget
+from controller.kube.flow.budget import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from devcluster import build

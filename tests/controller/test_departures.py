@@ -16,7 +16,7 @@ from controller.departures import (
     Departures,
 )
 from controller.kube.errors import ApiError, Forbidden
-from controller.kube.precedence import Precedence
+from controller.kube.flow.precedence import Precedence
 from controller.watched import rows
 from controller.writes import Writer
 from core.jobs.actions import AwaitPods

@@ -12,7 +12,7 @@ import pytest
 from api.objects import Resource
 from controller.caches import Caches
 from controller.guard import REPORTED_SECONDS, Guard
-from controller.kube.precedence import Precedence
+from controller.kube.flow.precedence import Precedence
 from controller.living import read
 from controller.managed import Managed
 from controller.owners import Owners

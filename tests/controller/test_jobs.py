@@ -16,7 +16,8 @@ from controller.churn import FREE
 from controller.departures import FIRST_WAIT_SECONDS
 from controller.jobs import JobReconciler
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
-from controller.kube.precedence import AT_ONCE, Precedence
+from controller.kube.flow.limits import MOST
+from controller.kube.flow.precedence import Precedence
 from controller.metrics import QueueingMetrics
 from controller.refusals import REPORT_SECONDS
 from controller.settings import Settings
@@ -344,7 +345,7 @@ async def test_a_write_that_waits_for_its_turn_is_decided_by_what_is_known_then(
     found, api = recorded(raw, job(suspend=False))
     api.precedence.called()
     answered = asyncio.Event()
-    others = [asyncio.create_task(_hold(api.precedence, answered)) for _ in range(AT_ONCE)]
+    others = [asyncio.create_task(_hold(api.precedence, answered)) for _ in range(MOST)]
     await asyncio.sleep(0)
     stopping = asyncio.create_task(found.reconcile(KEY))
     await eventually(lambda: api.precedence._waiting_first)

@@ -14,7 +14,7 @@ from api.objects import Key, Raw, Resource, key_of
 from controller.caches import Caches
 from controller.dispatch import Dispatcher
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unreachable, from_status
-from controller.kube.precedence import Precedence
+from controller.kube.flow.precedence import Precedence
 from controller.provisioning import Provisioning
 from controller.refusals import REPORT_SECONDS
 from controller.settings import Settings

@@ -15,8 +15,10 @@ from api import resources
 from api.objects import Raw, Resource
 from controller.caches import Caches
 from controller.kube.client import Client
-from controller.kube.precedence import AT_ONCE, Precedence
-from controller.kube.pressure import Budget, Pressure
+from controller.kube.flow.budget import Budget
+from controller.kube.flow.limits import MOST
+from controller.kube.flow.precedence import Precedence
+from controller.kube.flow.pressure import Pressure
 from controller.queues import INTERVAL_SECONDS, SETTLE_SECONDS, QueueStatuses, difference
 from controller.watched import rows
 from controller.writes import Writer
@@ -292,7 +294,7 @@ async def test_a_status_has_what_is_true_when_admission_calls_let_it_be_written(
         await world.passes(1.0)
         before, answered = len(world.writes), asyncio.Event()
         world.precedence.called()
-        others = [asyncio.create_task(_hold(world.precedence, answered)) for _ in range(AT_ONCE)]
+        others = [asyncio.create_task(_hold(world.precedence, answered)) for _ in range(MOST)]
         world.submit("first", "q")
         await world.passes(2 * SETTLE_SECONDS)
         await eventually(lambda: world.precedence._waiting)

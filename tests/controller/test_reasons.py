@@ -11,8 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from api.objects import Raw
-from controller.kube.precedence import AT_ONCE, Precedence
-from controller.kube.pressure import Budget, Pressure
+from controller.kube.flow.budget import Budget
+from controller.kube.flow.limits import MOST
+from controller.kube.flow.precedence import Precedence
+from controller.kube.flow.pressure import Pressure
 from controller.reasons import MESSAGE_SECONDS, WaitReasons
 from controller.writes import Writer
 from core.model import Key, Wait
@@ -122,7 +124,7 @@ async def test_a_workload_that_is_admitted_while_admission_calls_are_answered_co
     decision, answered = world.waits("big"), asyncio.Event()
     world.reasons.add(decision)
     world.server.precedence.called()
-    others = [asyncio.create_task(_hold(world.server.precedence, answered)) for _ in range(AT_ONCE)]
+    others = [asyncio.create_task(_hold(world.server.precedence, answered)) for _ in range(MOST)]
     async with world.running():
         world.budget.left = 1
         await eventually(lambda: world.server.precedence._waiting)

@@ -10,7 +10,7 @@ from api import resources
 from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unreachable
-from controller.kube.pressure import Pressure
+from controller.kube.flow.pressure import Pressure
 from controller.run import Controller
 from controller.settings import MultiKueueSettings, Settings
 from core.model import Key

@@ -18,7 +18,8 @@ from structlog.testing import capture_logs
 from api.objects import Raw, Resource
 from controller.caches import Caches
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
-from controller.kube.precedence import AT_ONCE, Precedence
+from controller.kube.flow.limits import MOST
+from controller.kube.flow.precedence import Precedence
 from controller.metrics import QueueingMetrics
 from controller.scheduler import ATTEMPTS, DECIDED_WRITES, UNWRITTEN, Scheduler
 from controller.writes import Writer
@@ -302,7 +303,7 @@ async def busy(server: Server, answered: asyncio.Event) -> list[asyncio.Task[Non
             await answered.wait()
 
     server.precedence.called()
-    tasks = [asyncio.create_task(write()) for _ in range(AT_ONCE)]
+    tasks = [asyncio.create_task(write()) for _ in range(MOST)]
     await asyncio.sleep(0)
     return tasks
 
@@ -534,7 +535,7 @@ async def test_workloads_that_arrive_while_writes_wait_are_decided_before_those_
         add(found, server, raw)
 
     server.precedence.called()  # admission calls have precedence, and no write begins
-    others = [asyncio.create_task(write()) for _ in range(AT_ONCE)]
+    others = [asyncio.create_task(write()) for _ in range(MOST)]
     await asyncio.sleep(0)
     for number in range(40):
         create(f"low-{number}", 0)

@@ -28,7 +28,7 @@ from controller.caches import Caches
 from controller.dispatch import Dispatcher
 from controller.jobs import JobReconciler
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.precedence import Precedence
+from controller.kube.flow.precedence import Precedence
 from controller.kube.workqueue import WorkQueue
 from controller.metrics import QueueingMetrics
 from controller.mirror import QueueMirror

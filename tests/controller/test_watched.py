@@ -11,7 +11,7 @@ from api import resources
 from api.objects import Resource
 from controller.caches import Caches
 from controller.kube.client import Client
-from controller.kube.pressure import Pressure
+from controller.kube.flow.pressure import Pressure
 from controller.run import Controller
 from controller.settings import MultiKueueSettings, Settings
 from controller.watched import WATCHED, Watched, dispatch_of, rows

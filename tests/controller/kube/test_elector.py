@@ -10,7 +10,7 @@ import pytest
 
 from controller.kube.client import Client
 from controller.kube.elector import Durations, Election, Elector
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 from tests.eventually import PATIENCE, eventually
 from tests.faults import BlackHole, Fault, FaultProxy, Request, Reset, html, status
 from tests.standin import StandIn

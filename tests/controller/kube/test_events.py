@@ -8,8 +8,8 @@ import pytest
 from api.objects import Raw
 from controller.kube.client import Client
 from controller.kube.events import GIVE_WAY_SECONDS, SAME_SECONDS, EventType, ObjectReference, Recorder
-from controller.kube.precedence import Precedence
-from controller.kube.throttle import Throttle
+from controller.kube.flow.precedence import Precedence
+from controller.kube.flow.throttle import Throttle
 from tests.eventually import PATIENCE, eventually
 from tests.faults import FaultProxy, Reset, status, throttled
 from tests.standin import StandIn

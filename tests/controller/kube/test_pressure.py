@@ -6,7 +6,9 @@ from collections import Counter
 
 import pytest
 
-from controller.kube.pressure import BUSY_SECONDS, CROWDED_SECONDS, LONGEST_SECONDS, URGENT_SECONDS, Budget, Pressure
+from controller.kube.flow.budget import Budget
+from controller.kube.flow.limits import BUSY_SECONDS, CROWDED_SECONDS, LONGEST_SECONDS, URGENT_SECONDS
+from controller.kube.flow.pressure import Pressure
 from tests.eventually import PATIENCE
 
 

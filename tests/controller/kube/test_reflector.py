@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.config import Connection
+from controller.kube.flow.throttle import Throttle
 from controller.kube.reflector import (
     ABSENT_SECONDS,
     DECODED_AT_ONCE,
@@ -23,7 +24,6 @@ from controller.kube.reflector import (
 )
 from controller.kube.size_limit import SizeLimit
 from controller.kube.store import Store, verbatim
-from controller.kube.throttle import Throttle
 from tests.effort import cases
 from tests.eventually import PATIENCE, eventually
 from tests.faults import Answer, BlackHole, FaultProxy, Request, Reset, Truncate, html, status, throttled

@@ -1,7 +1,7 @@
 import asyncio
 from contextlib import suppress
 
-from controller.kube.throttle import Throttle
+from controller.kube.flow.throttle import Throttle
 
 
 class Clock:

@@ -6,8 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-FLOOR_SHARE = 1 / 64
-"""Never slower than this share of the configured rate: a server that is always busy still gets asked."""
+from controller.kube.flow import limits
 
 
 class Throttle:
@@ -63,7 +62,7 @@ class Throttle:
             return
         self._refill()
         self._halved_at = now
-        self.rate = max(self.rate / 2, self.qps * FLOOR_SHARE)
+        self.rate = max(self.rate / 2, self.qps * limits.SLOWEST_SHARE)
         self._tokens = min(self._tokens, 0.0)
 
     def passed(self) -> None:

@@ -14,27 +14,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
+from controller.kube.flow import limits
 from controller.kube.turns import Turns
-
-FEWEST, AT_ONCE = 4, 12
-"""The least and the greatest number of writes in flight while admission calls arrive."""
-DELAYS = 1200.0
-"""The number of writes in flight is this, divided by the calls a second: 12 up to 100 calls a second, 4 from 300 on.
-Each write in flight may delay each call, because the same event loop handles its answer. But the slower the API server
-answers, the more must be in flight to admit as many jobs a second (docs/performance.md).
-"""
-LONGEST_SECONDS = 1.0
-"""When a write has waited for so long, one begins even if earlier ones are not answered: the one whose turn it is.
-After twice this time it is one without ``first``, if this write is.
-"""
-QUIET_SECONDS = 1.0
-"""When no call has arrived for this time, writes are made immediately."""
-MANY_CALLS = 80.0
-"""While more admission calls a second arrive (two for each Job), writes that can wait are rare. With fewer calls, the
-latency of writes alone says how busy the API server is: people look at the queues of a cluster that is little used.
-"""
-RATE_SECONDS = 0.5
-"""The time over which calls are counted: half of the rate is forgotten in two thirds of it."""
 
 
 class _Waiting(NamedTuple):
@@ -66,26 +47,26 @@ class Precedence:
     @property
     def free(self) -> bool:
         """Whether no admission calls arrive at present."""
-        return self._clock() - self._called_at > QUIET_SECONDS
+        return self._clock() - self._called_at > limits.QUIET_SECONDS
 
     @property
     def crowded(self) -> bool:
         """Whether many admission calls arrive at present."""
-        return self._rate_now() > MANY_CALLS
+        return self._rate_now() > limits.MANY_CALLS
 
     @property
     def at_once(self) -> int:
         """How many writes may be in flight while calls arrive as often as at present."""
-        return int(min(max(DELAYS / max(self._rate_now(), 1.0), FEWEST), AT_ONCE))
+        return int(min(max(limits.DELAYS / max(self._rate_now(), 1.0), limits.FEWEST), limits.MOST))
 
     def called(self) -> None:
         """Records an admission call."""
-        self._rate = self._rate_now() + 1.0 / RATE_SECONDS
+        self._rate = self._rate_now() + 1.0 / limits.RATE_SECONDS
         self._called_at = self._clock()
 
     def _rate_now(self) -> float:
         """Admission calls a second, of which earlier ones count less."""
-        return self._rate * math.exp((self._called_at - self._clock()) / RATE_SECONDS)
+        return self._rate * math.exp((self._called_at - self._clock()) / limits.RATE_SECONDS)
 
     @contextlib.asynccontextmanager
     async def turn(self, namespace: str = "", *, first: bool = False) -> AsyncIterator[None]:
@@ -134,7 +115,7 @@ class Precedence:
         try:
             overdue = False
             while not turn.done():
-                await asyncio.wait([turn], timeout=LONGEST_SECONDS)
+                await asyncio.wait([turn], timeout=limits.LONGEST_WAIT_SECONDS)
                 if not turn.done():
                     self._next(*([waiting] if overdue else [self._waiting_first, self._waiting]))
                     overdue = True

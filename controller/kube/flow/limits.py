@@ -1,0 +1,79 @@
+"""The figures of flow control, each with the measurement that set it; where none is named, it is a choice.
+
+All were measured with API server, etcd, clients and ``serve`` on two processors. ``bench.contention``: 90 clients
+create Workloads as fast as they can; ``bench.latency``: Jobs at a fixed rate, from create to unsuspend;
+docs/performance.md has the tables.
+"""
+
+# Throttle: every call.
+
+SLOWEST_SHARE = 1 / 64
+"""Never slower than this share of the configured rate: a server that is always busy is still asked (a choice)."""
+
+# Precedence: writes while admission calls arrive.
+
+FEWEST, MOST = 4, 12
+"""The least and the greatest number of writes in flight while admission calls arrive. ``bench.contention``: two
+admitted 31 to 43 workloads a second, eight 43 to 53, sixteen and thirty no more, and creates took twice as long.
+``bench.webhook``: with eight the p99 of admission calls was 49 ms while 1,200 workloads were scheduled, with four 17.
+"""
+DELAYS = 1200.0
+"""The number of writes in flight is this, divided by the calls a second: 12 up to 100 calls a second, 4 from 300 on.
+``bench.latency`` at 30 Jobs a second on a machine where a write takes 77 ms: with four in flight Jobs waited 6.3 s in
+the median, without a limit 0.22 s; the four protect callers at 300 calls a second.
+"""
+LONGEST_WAIT_SECONDS = 1.0
+"""When a write has waited for so long, one begins even if earlier ones are not answered: the one whose turn it is.
+After twice this time it is one without ``first``, if this write is (a choice).
+"""
+QUIET_SECONDS = 1.0
+"""When no call has arrived for this time, writes are made immediately (a choice)."""
+RATE_SECONDS = 0.5
+"""The time over which calls are counted: half of the rate is forgotten in two thirds of it (a choice)."""
+
+# Pressure: how busy the API server is.
+
+SMOOTHING = 0.1
+"""The least share of the newest write in an average (a choice)."""
+REFUSED_SLOWDOWN = 50.0
+"""An answer 429 counts as a write that was so many times slower than usual (a choice)."""
+RECOVERY_SECONDS = 0.25
+"""Without writes, half of the slowdown is forgotten in this time (a choice)."""
+IDLE_WINDOW_SECONDS = 300.0
+"""The idle latency is the lowest average of this window and the one before (a choice)."""
+HIGHEST_IDLE_SECONDS = 0.02
+"""A process that starts while the API server is busy has not seen it idle: it assumes no higher latency than this
+(a choice).
+"""
+
+# Budget: writes that can wait.
+
+UNIT_SECONDS = 0.0025
+"""The interval is this, times slowdown, times slowdown - 1: 5 ms at 2, 50 ms at 5, 0.3 s at 12. ``bench.contention``:
+0.9 queue statuses a workload became 0.12, and 2.6 writes in all 1.3.
+"""
+DEFERRED_AT_ONCE = 4
+"""Deferrable writes in flight (a choice)."""
+BUSY_SECONDS = 0.05
+"""At this interval the API server is busy, and writes with ``soon`` begin at least as often: sixteen recorded scenarios
+in parallel waited for the condition ``Active`` of new LocalQueues at five writes a second.
+"""
+IN_A_ROW = 3
+"""Turns in a row of lanes that come first, while others wait (a choice)."""
+MANY_CALLS = 80.0
+"""While more admission calls a second arrive (two for each Job), writes that can wait are rare. With fewer calls, the
+latency of writes alone says how busy the API server is: with a limit at the first call, fourteen recorded scenarios in
+parallel found half of the statuses late.
+"""
+CROWDED_SECONDS = 0.1
+"""The least interval while many admission calls arrive. ``bench.contention --load jobs``: one of four changes after
+which 35 Jobs a second were admitted (docs/performance.md).
+"""
+URGENT_SECONDS = 1.0
+"""The interval while admissions wait to be written. ``bench.contention``: without a limit 3.6 statuses for a finished
+workload were most of the API server's load.
+"""
+LONGEST_SECONDS = 0.2
+"""The longest interval while no admission waits, however slow the API server is: with one write a second the counts of
+thirty queues came half a minute late, and five cost it little.
+"""
