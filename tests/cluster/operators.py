@@ -1,8 +1,8 @@
 """The operators of the kinds of jobs, each as its real release, run as guests of a control plane.
 
-Each runs with a service account that may do anything, in a namespace of its own, outside of the cluster. Two of them
-need what one machine has once (MPI's port 8080, a directory of the training operator in /tmp): ``alone`` holds a lock
-for them. What has no operator here has a stand-in, which says so: ``dashboard_stand_in`` for Ray's,
+Each runs outside of the cluster with the service account of its release (``operator_accounts``). Two of them need
+what one machine has once (MPI's port 8080, a directory of the training operator in /tmp): ``alone`` holds a lock for
+them. What has no operator here has a stand-in, which says so: ``dashboard_stand_in`` for Ray's,
 ``SPARK_SUBMIT_STAND_IN`` for Spark's.
 """
 
@@ -28,6 +28,7 @@ import yaml
 from devcluster import build
 from devcluster.certificates import Authority
 from tests.cluster.accounts import kubeconfig_of
+from tests.cluster.operator_accounts import ACCOUNTS, DRIVER, objects_of
 from tests.cluster.world import World, holds
 
 Raw = dict[str, Any]
@@ -37,8 +38,6 @@ TRAINER = ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
 RAY = ("rayclusters", "rayjobs", "rayservices")
 LWS = ("leaderworkersets", "disaggregatedsets")
 SPARK = ("sparkapplications", "scheduledsparkapplications", "sparkconnects")
-NAMESPACE = "operators"
-"""The namespace of their account: operators never run where tenants do."""
 JOBSET = "jobset-crd"
 """The file with the definition of JobSets; the other definitions are in files named after their resources."""
 OF_LWS = "leaderworkerset.sigs.k8s.io/name"
@@ -103,30 +102,28 @@ class Operators:
         self.plane = world.plane
         self.directory = directory
         self.authority = Authority("operators")
-        named: Raw = {"metadata": {"name": "operator"}}
-        account: Raw = {"metadata": {"name": "operator", "namespace": NAMESPACE}}
-        rights = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-        subject = {"kind": "ServiceAccount", **account["metadata"]}
-        binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", **named}
-        world.create(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-            {"apiVersion": "v1", "kind": "ServiceAccount", **account},
-            {**binding, "roleRef": rights, "subjects": [subject]},
-        )
-        self.kubeconfig = kubeconfig_of(self.plane, NAMESPACE, "operator", directory)
+        self.kubeconfigs: dict[str, Path] = {}
+
+    def account(self, program: str) -> Path:
+        """The kubeconfig of an operator's account, which is made with its namespace when it is first asked for."""
+        if program not in self.kubeconfigs:
+            account = ACCOUNTS[program]
+            self.world.create(*objects_of(account, self.world.namespace))
+            self.kubeconfigs[program] = kubeconfig_of(self.plane, account.namespace, account.name, self.directory)
+        return self.kubeconfigs[program]
 
     def run(self, program: str, *arguments: str, **environ: str) -> Path:
         """Run a program of an operator; returns the path of its log."""
         found = build.ensure(program)[program]
         temporary = self.directory / program
         temporary.mkdir(exist_ok=True)
-        known = {"KUBECONFIG": str(self.kubeconfig), "TMPDIR": str(temporary)}
+        known = {"KUBECONFIG": str(self.account(program)), "TMPDIR": str(temporary)}
         return self.plane.run(program, [found, *arguments], environ={**os.environ, **known, **environ})
 
     def training(self) -> None:
         """The training operator v1. Its validation is not installed: its configuration has no webhooks."""
         define(self.world, *KUBEFLOW)
-        self.plane.kubectl("create", "namespace", "kubeflow", check=True)
+        self.account("training-operator")
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "training-operator-webhook-cert"}}
         self.plane.kubectl("create", "-n", "kubeflow", "-f", "-", stdin=json.dumps(secret), check=True)
         kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
@@ -144,9 +141,8 @@ class Operators:
     def mpi(self) -> None:
         """The MPI operator, which needs port 8080 and cannot do without leader election."""
         define(self.world, "mpijobs")
-        self.plane.kubectl("create", "namespace", "mpi-operator", check=True)
         rates = ("--kube-api-qps=200", "--kube-api-burst=400", "--controller-queue-rate-limit=500")
-        self.run("mpi-operator", f"--kubeConfig={self.kubeconfig}", *rates)
+        self.run("mpi-operator", f"--kubeConfig={self.account('mpi-operator')}", *rates)
 
     def kuberay(self, proxy: str) -> None:
         """KubeRay, whose calls of Ray's dashboards go to a proxy."""
@@ -157,8 +153,8 @@ class Operators:
     def appwrapper(self) -> None:
         """AppWrapper's operator, with short waits before it calls something a failure."""
         define(self.world, "appwrappers")
-        namespace = "appwrapper-system"
-        self.plane.kubectl("create", "namespace", namespace, check=True)
+        namespace = ACCOUNTS["appwrapper-controller"].namespace
+        self.account("appwrapper-controller")
         second = 1_000_000_000
         waits = {"retryLimit": 0, "failureGracePeriod": second, "resetPause": second, "deletionGracePeriod": second}
         config = {
@@ -210,6 +206,7 @@ class Operators:
     def spark(self, namespace: str) -> None:
         """The Spark operator's controller; of its webhooks only what concerns pods is there, by the stand-in."""
         define(self.world, *SPARK)
+        self.world.create(*objects_of(DRIVER._replace(namespace=namespace)))
         home = self.directory / "spark"
         (home / "bin").mkdir(parents=True)
         script = home / "bin" / "spark-submit"
@@ -220,6 +217,7 @@ class Operators:
             "spark-operator",
             *("controller", "start", f"--namespaces={namespace}", *off, "--enable-ui-service=false"),
             SPARK_HOME=str(home),
+            OF_THE_KUBELET=str(self.plane.kubeconfig),
             KUBERNETES_SERVICE_HOST="127.0.0.1",
             KUBERNETES_SERVICE_PORT="443",
         )

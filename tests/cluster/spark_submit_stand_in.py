@@ -1,14 +1,16 @@
 """A stand-in for spark-submit in cluster mode: creates the driver's pod and, as the driver would, its executors.
 
 ``spark_submit_stand_in.py KUBECTL ARGUMENT...``: reads the ``--conf`` arguments that the Spark operator gives
-spark-submit. Of Spark's own work it does nothing. It also stands in for the operator's webhook for pods, which gives
-them the node selectors and tolerations of their role.
+spark-submit. The executors are created with a token of the driver's account that is bound to its pod, as the kubelet
+gives it to a driver: ``OF_THE_KUBELET`` is a kubeconfig that may ask for it. Of Spark's own work it does nothing. It
+also stands in for the operator's webhook for pods, which gives them the node selectors and tolerations of their role.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -62,12 +64,17 @@ def main(kubectl: str, *arguments: str) -> None:
     made = pod(conf, application, "driver", name)
     above = {name: application[name] for name in ("apiVersion", "kind")}
     made["metadata"]["ownerReferences"] = [{**above, **{key: application["metadata"][key] for key in ("name", "uid")}}]
+    made["spec"]["serviceAccountName"] = account = conf[f"{PREFIX}authenticate.driver.serviceAccountName"]
     driver = run(*create, given=json.dumps(made))
+    bound = ("Pod", name, driver["metadata"]["uid"])
+    options = (f"--bound-object-{part}={value}" for part, value in zip(("kind", "name", "uid"), bound, strict=True))
+    of_kubelet = (kubectl, "--kubeconfig", os.environ["OF_THE_KUBELET"], "-n", conf[f"{PREFIX}namespace"])
+    token = run(*of_kubelet, "create", "token", account, *options)["status"]["token"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": driver["metadata"]["uid"], "controller": True}
     for number in range(1, int(conf.get("spark.executor.instances", "1")) + 1):
         made = pod(conf, application, "executor", f"{name}-exec-{number}", **{"spark-exec-id": str(number)})
         made["metadata"]["ownerReferences"] = [owner]
-        run(*create, given=json.dumps(made))
+        run(kubectl, "--token", token, *create[1:], given=json.dumps(made))
 
 
 if __name__ == "__main__":
