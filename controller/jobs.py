@@ -332,7 +332,7 @@ class JobReconciler:
 
     def _successor(self, workload: Key) -> Raw | None:
         """The slice without owner that is to replace this one."""
-        found = self.caches.state.successor(workload)
+        found = self.caches.state.kinship.successor(workload)
         return self.caches.workloads.get(found) if found is not None else None
 
     def _variants(self, workloads: Iterable[Raw]) -> dict[Key, Workload]:

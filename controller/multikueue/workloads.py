@@ -441,7 +441,7 @@ class MultiKueue:
             ran=self._ran.get(key, ""),
             policy=policy,
             replaced=self._replaced(local),
-            successor=self.caches.state.replacement(local),
+            successor=self.caches.state.kinship.replacement(local),
             siblings=self._siblings_of(_job_uid(raw)) if several_of(raw) is not None else Siblings(),
             round_began=self._rounds.get(key),
             required=tuple(self.caches.state.required_checks(local.admission) if local.admission is not None else ()),

@@ -384,7 +384,7 @@ class _Fleet:
             owner=origin.called,
             job=origin.job,
             replaced=self.manager.workloads.get(local.replaces) if local.replaces is not None else None,
-            successor=self.manager.state.replacement(local),
+            successor=self.manager.state.kinship.replacement(local),
             siblings=Siblings(self._of_same_object(key) if origin.kind is not None and origin.kind.several else ()),
             ran=ran,
             policy=self.policy,

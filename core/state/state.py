@@ -57,14 +57,14 @@ from core.model import (
     Workload,
 )
 from core.model import Condition as StatusCondition
-from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
 from core.quota.checks import required_checks
-from core.quota.reservations import Reservations, discard, put
+from core.quota.reservations import Reservations, put
 from core.quota.usage import Reservation, finished, holds_quota, reservation
 from core.scheduling.snapshot import Head, Snapshot
+from core.state.kinship import Counted, Kinship
 from core.state.local_queue_usage import LocalQueueUsage
 from core.state.preempted import PreemptedWorkloads
 from core.state.wake_ups import WakeUps, fits
@@ -81,18 +81,13 @@ class State:
         self.namespaces: dict[str, Labels] = {}
         self.workloads: dict[Key, Workload] = {}
         """All that are not finished."""
+        self.kinship = Kinship(self.workloads, self.reservations)
         self._assumed: set[Key] = set()
         self._evicting: set[Key] = set()
         self._ready: set[str] = set()
         self._changed: set[str] = set()
         self._wake_ups = WakeUps()
         self._preempted = PreemptedWorkloads()
-        self._replaced_by: dict[tuple[Key, Owner | None], Key] = {}
-        """The slices of elastic jobs that others replace, which may wait or hold quota."""
-        self._parents: dict[str, Key] = {}
-        """Workloads that are admitted through variants, by uid."""
-        self._variants: dict[str, set[Key]] = {}
-        """Variants by the uid of their parent."""
         self._cycle = 0
 
     # The objects that workloads depend on.
@@ -144,55 +139,17 @@ class State:
 
         What a plan assumed stays assumed until the object shows it; see ``unassume``.
         """
+        before = self.workloads.get(key)
         if workload is None or finished(workload):
-            gone = self.workloads.pop(key, None)
-            self._assumed.discard(key)
-            self._evicting.discard(key)
-            self._preempted.forget(key)
-            self._stop_waiting(key)
-            self._release_reservation(key)
-            self.local_queue_usage.refund(key)
-            if gone is not None:
-                self._forget_replacement(gone)
-                self._forget_family(gone)
-            return
-        workload = self.workloads[key] = self.pending.with_shared_pod_sets(workload)
-        if workload.replaces is not None and self._replaces_itself(workload):
-            workload = self.workloads[key] = replace(workload, replaces=None)
-        if workload.replaces is not None:
-            self._replaced_by[workload.replaces, workload.owner] = key
-            if workload.owner is not None and self.successor(workload.replaces) == key:
-                del self._replaced_by[workload.replaces, None]  # its job has adopted it
-        if self._stands_for_another(workload):
-            self._stop_waiting(key)
-            self._evicting.discard(key)
-            held = self._release_reservation(key)
-            if held is not None:
-                self._preempted.quota_released(key, held.cluster_queue)
-            return
-        if holds_quota(workload):
-            self._assumed.discard(key)
-            self.local_queue_usage.confirm(key)
-            self._mark_ready(self.pending.dequeue(key))
-            if workload.holds(Condition.EVICTED):
-                self._evicting.discard(key)
-            if self._is_replaced(workload):
-                self._release_reservation(key)
-            else:
-                self._count_reservation(key, reservation(workload, evicted=key in self._evicting or None))
-        elif key not in self._assumed or not workload.active:
-            self._assumed.discard(key)
-            self._evicting.discard(key)
-            held = self._release_reservation(key)
-            if held is not None:
-                self._preempted.quota_released(key, held.cluster_queue)
-            if queueable(workload):
-                self._mark_ready(self.pending.enqueue(workload))
-            else:
-                self._stop_waiting(key)
-        if workload.variant_of and not workload.parent:
-            self._variants.setdefault(workload.variant_of, set()).add(key)
-            self._count_parent(workload.variant_of)
+            now = None
+            self._forget(key)
+        else:
+            now = self.kinship.uncircled(self.pending.with_shared_pod_sets(workload))
+            self.workloads[key] = now
+        self.kinship.update(before, now)
+        if now is not None:
+            self._count(now)
+        self._count_kin(before, now)
 
     def unassume(self, key: Key, not_before: float = 0.0) -> None:
         """The write of a decision failed: releases the assumed quota and requeues the workload; a victim is not
@@ -214,6 +171,7 @@ class State:
             self.local_queue_usage.refund(key)
             self._release_reservation(key)
             workload = self.workloads.get(key)
+            self._count_kin(workload)
             if workload is not None and queueable(workload):
                 if not_before > self.pending.now:
                     workload = replace(workload, requeue_at=max(not_before, workload.requeue_at or 0.0))
@@ -411,83 +369,59 @@ class State:
         self._count_reservation(
             key, reservation(replace(workload, admission=decision.admission, conditions=conditions))
         )
+        self._count_kin(workload)
 
     def required_checks(self, admission: Admission) -> list[str]:
         """Returns the checks that a workload with this admission must pass; none if its ClusterQueue is gone."""
         queue = self.reservations.cluster_queues.get(admission.cluster_queue)
         return required_checks(queue, admission) if queue is not None else []
 
-    def replacement(self, workload: Workload) -> Workload | None:
-        """Returns the slice of the same job that is to replace a workload; None if there is none."""
-        found = self.workloads.get(self._replaced_by.get((workload.key, workload.owner), workload.key))
-        return found if found is not None and found.replaces == workload.key and found.owner == workload.owner else None
+    def _forget(self, key: Key) -> None:
+        """A workload is gone, or finished."""
+        self.workloads.pop(key, None)
+        self._assumed.discard(key)
+        self._evicting.discard(key)
+        self._preempted.forget(key)
+        self._stop_waiting(key)
+        self._release_reservation(key)
+        self.local_queue_usage.refund(key)
 
-    def successor(self, slice_key: Key) -> Key | None:
-        """Returns the slice without owner that is to replace this one; None if there is none."""
-        return self._replaced_by.get((slice_key, None))
+    def _count(self, workload: Workload) -> None:
+        """Counts a workload where it belongs: in the reservations, in a queue, or nowhere."""
+        key, counted = workload.key, self.kinship.counted(workload)
+        if counted is Counted.FAMILY:
+            self._stop_waiting(key)
+            self._evicting.discard(key)
+            self._give_up_quota(key)
+        elif holds_quota(workload):
+            self._assumed.discard(key)
+            self.local_queue_usage.confirm(key)
+            self._mark_ready(self.pending.dequeue(key))
+            if workload.holds(Condition.EVICTED):
+                self._evicting.discard(key)
+            if counted is Counted.SUCCESSOR:
+                self._release_reservation(key)
+            else:
+                self._count_reservation(key, reservation(workload, evicted=key in self._evicting or None))
+        elif key not in self._assumed or not workload.active:
+            self._assumed.discard(key)
+            self._evicting.discard(key)
+            self._give_up_quota(key)
+            if queueable(workload):
+                self._mark_ready(self.pending.enqueue(workload))
+            else:
+                self._stop_waiting(key)
 
-    def _replaces_itself(self, workload: Workload) -> bool:
-        """Whether slices replace each other in a circle, which this workload closes: its annotation is ignored."""
-        key = workload.replaces
-        while key is not None and key != workload.key:
-            before = self.workloads.get(key)
-            key = before.replaces if before is not None else None
-        return key is not None
+    def _count_kin(self, *versions: Workload | None) -> None:
+        """Counts again the workloads that may count differently after one of them has changed."""
+        for each in self.kinship.concerned(*versions):
+            self._count(each)
 
-    def _is_replaced(self, workload: Workload) -> bool:
-        """Whether the slice that replaces it holds its quota: then only that one is counted."""
-        by, mine = self.replacement(workload), workload.admission
-        if by is None or mine is None:
-            return False
-        held = self.reservations.get(by.key)
-        its = by.admission if holds_quota(by) else None
-        return mine.cluster_queue in (held and held.cluster_queue, its and its.cluster_queue)
-
-    def _count_replaced(self, key: Key) -> None:
-        """Counts the slice that a workload replaces, or stops counting it, after the workload's own reservation has
-        changed.
-        """
-        workload = self.workloads.get(key)
-        old = self.workloads.get(workload.replaces) if workload is not None and workload.replaces is not None else None
-        if old is not None and holds_quota(old):
-            self.set_workload(old.key, old)
-
-    def _forget_replacement(self, workload: Workload) -> None:
-        """A workload is gone: what it replaced, if that still holds quota, is counted again."""
-        if workload.replaces is None:
-            return
-        pair = workload.replaces, workload.owner
-        if self._replaced_by.get(pair) == workload.key:
-            del self._replaced_by[pair]
-            old = self.workloads.get(workload.replaces)
-            if old is not None and holds_quota(old):
-                self.set_workload(old.key, old)
-
-    def _stands_for_another(self, workload: Workload) -> bool:
-        """Whether it neither waits nor uses quota: a parent, whose variants do, or without the feature gate a variant,
-        whose parent does. A parent whose variant is gone while its pods run holds the quota itself.
-        """
-        if not workload.parent:
-            return bool(workload.variant_of) and not self.policy.concurrent_admission
-        self._parents[workload.uid] = workload.key
-        if not holds_quota(workload):
-            return True
-        variants = (self.workloads.get(key) for key in self._variants.get(workload.uid, ()))
-        return any(_has_quota_of(each, workload) for each in variants if each is not None)
-
-    def _count_parent(self, uid: str) -> None:
-        """Counts a parent with quota, or stops counting it, after one of its variants has changed."""
-        parent = self.workloads.get(self._parents[uid]) if uid in self._parents else None
-        if parent is not None and parent.uid == uid and holds_quota(parent):
-            self.set_workload(parent.key, parent)
-
-    def _forget_family(self, workload: Workload) -> None:
-        """A workload is gone: its parent may hold quota without it."""
-        if self._parents.get(workload.uid) == workload.key:
-            del self._parents[workload.uid]
-        if workload.variant_of:
-            discard(self._variants, workload.variant_of, workload.key)
-            self._count_parent(workload.variant_of)
+    def _give_up_quota(self, key: Key) -> None:
+        """A workload holds no quota any more, although it exists."""
+        held = self._release_reservation(key)
+        if held is not None:
+            self._preempted.quota_released(key, held.cluster_queue)
 
     def _stop_waiting(self, key: Key) -> None:
         """A workload waits no longer and got no quota: workloads that are parked behind it are decided again."""
@@ -510,8 +444,6 @@ class State:
         """
         waiting = bool(self.reservations.unready)
         old = self.reservations.hold(key, held)
-        if old is None:
-            self._count_replaced(key)
         if old is not None:
             freed = {fr.resource for fr, amount in old.usage.items() if amount > held.usage.get(fr, 0)}
             if old.cluster_queue != held.cluster_queue or held.workload.priority < old.workload.priority:
@@ -528,7 +460,6 @@ class State:
             if held.workload.variant_of:  # the other variants may have been refused because of it
                 self._wake_parked_alone([held.cluster_queue])
             self._pods_ready(waiting)
-        self._count_replaced(key)
         return held
 
     def _pods_ready(self, waiting: bool) -> None:
@@ -570,12 +501,6 @@ def _claimed(old: Key | None, key: Key, *, claims: bool) -> Key | None:
     if claims:
         return key
     return None if old == key else old
-
-
-def _has_quota_of(variant: Workload, parent: Workload) -> bool:
-    """Whether a variant holds the quota with which its parent is admitted."""
-    holds = variant.variant_of == parent.uid and not variant.parent and holds_quota(variant)
-    return holds and variant.admission == parent.admission
 
 
 def _queue_of(decision: Reserve | Wait) -> str:

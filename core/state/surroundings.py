@@ -32,7 +32,7 @@ def surroundings(
         active=cluster_queue is not None and state.reservations.active_condition(cluster_queue.name).active,
         namespace=state.namespaces.get(workload.key.namespace),
         bypassed=state.pending.bypassed(workload.key),
-        replacement=state.replacement(workload),
+        replacement=state.kinship.replacement(workload),
         raw=raw,
         classes=classes,
     )

@@ -104,10 +104,10 @@ def test_what_a_slice_cannot_replace_is_counted_beside_it(old: Workload, fields:
 def test_a_slice_that_waits_is_decided_again_when_its_job_adopts_it() -> None:
     found = put(state(cluster_queue("cq", 10)), OLD, slice_of(OLD, 8, owner=None))
     assert isinstance(cycle(found)["new"], Wait)
-    assert found.successor(OLD.key) == Key("ns", "new")
+    assert found.kinship.successor(OLD.key) == Key("ns", "new")
     put(found, slice_of(OLD, 8))
     assert isinstance(cycle(found)["new"], Reserve)
-    assert found.successor(OLD.key) is None
+    assert found.kinship.successor(OLD.key) is None
 
 
 def test_a_workload_of_another_owner_that_names_the_old_slice_changes_nothing() -> None:
@@ -116,7 +116,7 @@ def test_a_workload_of_another_owner_that_names_the_old_slice_changes_nothing() 
     put(found, replace(workload("stranger", 1, created=5.0), replaces=OLD.key))
     put(found, OLD)
     assert used(found) == 8
-    replacement = found.replacement(OLD)
+    replacement = found.kinship.replacement(OLD)
     assert replacement is not None
     assert replacement.key.name == "new"
 
