@@ -156,8 +156,8 @@ def anew(state: State) -> float:
     """Milliseconds of a cycle that remembers no search for flavors."""
 
     def forget() -> None:
-        for tree in state.reservations.trees.values():
-            for queue in tree.queues.values():
+        for arena in state.reservations.arenas.values():
+            for queue in arena.queues.values():
                 queue.known.clear()
         plan(state)
 

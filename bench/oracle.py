@@ -96,7 +96,7 @@ def outcome(given: Raw) -> Raw:
         "clusterQueues": {name: _cluster_queue(state, name) for name in sorted(state.reservations.cluster_queues)},
     }
     if policy.fair_sharing is not None and state.reservations.cohorts:
-        nodes = {name: node for tree in state.reservations.trees.values() for name, node in tree.cohorts.items()}
+        nodes = {name: node for arena in state.reservations.arenas.values() for name, node in arena.cohorts.items()}
         described["cohortShares"] = {
             name: _number(share(nodes[name]).weighted) for name in state.reservations.cohorts if name in nodes
         }
@@ -156,7 +156,7 @@ def _by_flavor(amounts: Mapping[FlavorResource, int]) -> Raw:
 
 def _cluster_queue(state: State, name: str) -> Raw:
     reservations = state.reservations
-    node = reservations.trees[reservations.roots[name]].queues[name]
+    node = reservations.arenas[reservations.arena_of[name]].queues[name]
     active_condition = reservations.active_condition(name)
     reserved = _by_flavor(node.usage)
     used: dict[FlavorResource, int] = {}

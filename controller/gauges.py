@@ -25,7 +25,7 @@ from controller.metrics import QueueingMetrics
 from controller.tallies import Tallies
 from core.model import FlavorResource, Key, Raw, Workload
 from core.queue.queue import Queue
-from core.quota.tree import Tree
+from core.quota.arena import Arena
 from core.quota.usage import Reservation
 from core.state import queries, queue_status
 
@@ -115,14 +115,14 @@ class Gauges:
                     self._local_queue(key, waiting, rows)
             yield None
         yield from self._totals(frozenset(chosen), rows)
-        for root in sorted(reservations.trees):
-            if root in reservations.trees:
-                self._tree(reservations.trees[root], rows)
+        for name in sorted(reservations.arenas):
+            if name in reservations.arenas:
+                self._cohorts(reservations.arenas[name], rows)
             yield None
 
     def _prune(self) -> None:
         """Remove the series of queues and cohorts that are gone, and of LocalQueues that are no longer chosen."""
-        cohorts = {name for tree in self.state.reservations.trees.values() for name in tree.cohorts}
+        cohorts = {name for arena in self.state.reservations.arenas.values() for name in arena.cohorts}
         self._ended &= cohorts
         for kind, key in self.metrics.subjects():
             if kind == COHORT:
@@ -252,16 +252,16 @@ class Gauges:
             ((name, *why), count) for name, counts in sorted(waiting.items()) for why, count in sorted(counts.items())
         ]
 
-    def _tree(self, tree: Tree, rows: Rows) -> None:
+    def _cohorts(self, arena: Arena, rows: Rows) -> None:
         admitted: Counter[str] = Counter()
-        reserved = {name: dict.fromkeys(node.subtree, 0) for name, node in tree.cohorts.items()}
-        for queue in tree.queues.values():
+        reserved = {name: dict.fromkeys(node.subtree, 0) for name, node in arena.cohorts.items()}
+        for queue in arena.queues.values():
             count = sum(1 for _ in _admitted(queue.reserved.values()))
             for above in queue.ancestors():
                 admitted[above.name] += count
                 for fr, amount in queue.usage.items():  # all of it: a node's own usage is without what is not lent
                     reserved[above.name][fr] = reserved[above.name].get(fr, 0) + amount
-        for node in sorted(tree.cohorts.values(), key=lambda node: node.name):
+        for node in sorted(arena.cohorts.values(), key=lambda node: node.name):
             if node.name in self._ended:
                 continue
             rows["cohort_info"].append(((node.name, node.parent.name if node.parent else "", node.root().name), 1))
@@ -297,8 +297,7 @@ class Gauges:
         return "active" if self.state.reservations.active_condition(name).active else "pending"
 
     def _root(self, name: str) -> str:
-        root = self.state.reservations.roots.get(name)
-        node = self.state.reservations.trees[root].queues[name] if root is not None else None
+        node = self.state.reservations.node(name)
         return node.root().name if node is not None and node.parent is not None else ""
 
 

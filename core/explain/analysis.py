@@ -31,10 +31,11 @@ from core.model import (
 from core.model import CheckState as CheckOf
 from core.queue.order import queue_time
 from core.queue.queue import QueueEntry
+from core.quota.arena import Arena
 from core.quota.demand import Demand
 from core.quota.node import QueueNode
 from core.quota.shares import share
-from core.quota.tree import Tree
+from core.quota.tree import root_name
 from core.quota.usage import Reservation, totals
 from core.scheduling.cycle import replaced_slice, schedule
 from core.scheduling.snapshot import Head, Snapshot
@@ -263,26 +264,32 @@ class _Question:
         plan = schedule(snapshot or self.state.snapshot(), [head], self.state.policy, self.now)
         return plan.decisions[0]
 
-    def tree(self) -> Tree:
-        """The tree the ClusterQueue is in, without the slice that the workload replaces: its quota is taken over."""
-        tree = self.state.reservations.trees[self.state.reservations.roots[self.cluster_queue]]
-        replaced = replaced_slice(self.workload, tree.queues[self.cluster_queue])
+    def arena(self) -> Arena:
+        """The arena the ClusterQueue is in, without the slice that the workload replaces: its quota is taken over."""
+        arena = self.state.reservations.arenas[self.state.reservations.arena_of[self.cluster_queue]]
+        replaced = replaced_slice(self.workload, arena.queues[self.cluster_queue])
         if replaced is None:
-            return tree
-        other = tree.copy()
+            return arena
+        other = arena.copy()
         other.release(replaced.key, self.cluster_queue)
         return other
 
     def node(self) -> QueueNode:
         """The ClusterQueue in it."""
-        return self.tree().queues[self.cluster_queue]
+        return self.arena().queues[self.cluster_queue]
+
+    def tree(self) -> dict[str, QueueNode]:
+        """The ClusterQueues of its tree, which share quota with it."""
+        queues = self.arena().queues
+        root = root_name(queues[self.cluster_queue])
+        return {name: node for name, node in queues.items() if root_name(node) == root}
 
     def rivals(self) -> int:
         """Returns how many workloads wait in the other ClusterQueues of its tree, which may get quota that becomes
         free.
         """
         lines = self.state.pending.queues
-        return sum(len(lines[name]) for name in self.tree().queues if name != self.cluster_queue and name in lines)
+        return sum(len(lines[name]) for name in self.tree() if name != self.cluster_queue and name in lines)
 
     def shares(self) -> tuple[tuple[str, float], ...]:
         """Returns the shares of the ClusterQueues in its tree that wait or borrow, if these shares decide which is
@@ -291,7 +298,7 @@ class _Question:
         if self.state.policy.fair_sharing is None or self.node().parent is None:
             return ()
         lines = self.state.pending.queues
-        found = sorted((share(node).weighted, name) for name, node in self.tree().queues.items())
+        found = sorted((share(node).weighted, name) for name, node in self.tree().items())
         return tuple((name, value) for value, name in found if value or lines.get(name))
 
     def asked(self) -> dict[str, int]:
@@ -346,7 +353,7 @@ class _Question:
         return tuple(sorted(found, key=lambda h: (h.cluster_queue != mine, -sum(h.amounts.values()), h.key)))
 
     def _reserved(self) -> Iterable[Reservation]:
-        return (held for node in self.tree().queues.values() for held in node.reserved.values())
+        return (held for node in self.tree().values() for held in node.reserved.values())
 
     def ways(self, decision: Wait) -> Iterable[str]:
         """Yields the changes of which each would let it start."""
@@ -364,18 +371,18 @@ class _Question:
 
     def _ends(self) -> list[Key]:
         """Returns a minimal set of holders whose end would be enough, the earliest started first."""
-        tree = self.tree()
+        arena = self.arena()
         ranked = sorted(self.holders(), key=lambda h: (self._since(h.key), h.key))[:MOST_HOLDERS]
         gone: list[Holder] = []
         for holder in ranked:
             gone.append(holder)
-            if self._fits_without(tree, gone):
+            if self._fits_without(arena, gone):
                 break
         else:
             return []
         for holder in tuple(gone[:-1]):
             fewer = [each for each in gone if each is not holder]
-            if self._fits_without(tree, fewer):
+            if self._fits_without(arena, fewer):
                 gone = fewer
         return [holder.key for holder in gone]
 
@@ -384,13 +391,13 @@ class _Question:
         found = held.workload.condition(Condition.QUOTA_RESERVED) if held else None
         return found.since if found else 0.0
 
-    def _fits_without(self, tree: Tree, gone: Iterable[Holder]) -> bool:
-        other = tree.copy()
+    def _fits_without(self, arena: Arena, gone: Iterable[Holder]) -> bool:
+        other = arena.copy()
         for holder in gone:
             other.release(holder.key, holder.cluster_queue)
         other.readers += 1
         snapshot = self.state.snapshot()
-        snapshot = replace(snapshot, trees={**snapshot.trees, other.root: other})
+        snapshot = replace(snapshot, arenas={**snapshot.arenas, other.name: other})
         return isinstance(self.answer(snapshot), Reserve)
 
     def _more_quota(self) -> Iterable[str]:

@@ -1,29 +1,32 @@
-"""The reservations of all workloads, in trees that follow the specifications.
+"""The reservations of all workloads, in arenas that follow the specifications.
 
-Separate from ``core.state.state`` because it has its own invariant: usage in the trees equals the sum of the
-reservations. After a change of specification the trees concerned are built again when a tree is next needed; the others
-stay as they are. Until then, usage is counted in the old trees.
+Separate from ``core.state.state`` because it has its own invariant: usage in the arenas equals the sum of the
+reservations. After a change of specification the arenas concerned are built again when one is next needed; the others
+stay as they are. Until then, usage is counted in the old arenas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import TypeVar
 
 from api.names import Condition
 from core.model import AdmissionCheck, ClusterQueue, Cohort, Key, ResourceFlavor, Workload
 from core.quota.active import ActiveCondition, cluster_queue_active
+from core.quota.arena import Arena, arenas_of, shared_by, shared_flavors
 from core.quota.hierarchy import Hierarchy
-from core.quota.tree import Tree, build_trees
+from core.quota.node import CohortNode, QueueNode
+from core.quota.tree import build_trees
 from core.quota.usage import Reservation
 
 _Name = TypeVar("_Name")
+_Item = TypeVar("_Item")
 _Value = TypeVar("_Value")
 
 
 class Reservations:
-    """Specifications, trees and reservations. The first read of a tree after a change of specification builds the
-    changed trees, counts what is held in them again, and copies the names of all ClusterQueues.
+    """Specifications, arenas and reservations. The first read of an arena after a change of specification builds the
+    changed arenas, counts what is held in them again, and copies the names of all ClusterQueues.
     """
 
     def __init__(self, *, concurrent_admission: bool = False) -> None:
@@ -39,14 +42,16 @@ class Reservations:
         """Evicted workloads that still hold quota."""
         self._released: set[str] = set()
         self._held: dict[Key, Reservation] = {}
-        self._outside_trees: dict[str, set[Key]] = {}
-        """The reservations in ClusterQueues that no tree has, by ClusterQueue."""
-        self._trees: dict[str, Tree] = {}
-        self._roots: dict[str, str] = {}
-        self._cohort_roots: dict[str, str] = {}
+        self._outside: dict[str, set[Key]] = {}
+        """The reservations in ClusterQueues that no arena has, by ClusterQueue."""
+        self._arenas: dict[str, Arena] = {}
+        self._arena_of: dict[str, str] = {}
+        self._arena_of_cohort: dict[str, str] = {}
+        self._sharing: dict[str, set[str]] = {}
+        """By shared flavor the ClusterQueues in arenas that use it."""
         self._active_conditions: dict[str, ActiveCondition] = {}
         self._stale: set[str] = set()
-        """ClusterQueues whose tree differs from the specification."""
+        """ClusterQueues whose arena differs from the specification."""
         self._stale_cohorts: set[str] = set()
         self._rebuilt: set[str] = set()
         self._generation = 0
@@ -77,92 +82,127 @@ class Reservations:
         return True
 
     def mark_stale(self, names: Iterable[str]) -> None:
-        """Something that these ClusterQueues refer to has changed: their trees will be built again."""
+        """Something that these ClusterQueues refer to has changed: their arenas will be built again."""
         self._stale.update(names)
 
     @property
     def up_to_date(self) -> bool:
-        """Whether all trees are those of the specifications."""
+        """Whether all arenas are those of the specifications."""
         return not self._stale and not self._stale_cohorts
 
-    def rebuild_trees(self) -> None:
-        """Builds the trees again whose specification has changed."""
+    def _rebuild(self) -> None:
+        """Builds the arenas again whose specification has changed."""
         if self.up_to_date:
             return
-        queues = {name: self.cluster_queues[name] for name in self._stale if name in self.cluster_queues}
-        around = self.hierarchy.around(self._stale_cohorts | {queue.cohort for queue in queues.values()})
-        queues |= self.hierarchy.queues_in(around)
+        shared = shared_flavors(self.flavors)
+        cohorts, queues = self._changed(shared)
         for name in self._stale:
             self._active_conditions.pop(name, None)
         self._active_conditions |= {name: self._active_condition(queue) for name, queue in queues.items()}
-        self._drop_trees(around | self._stale_cohorts, queues.keys() | self._stale)
-        built = self._build(around, queues)
-        self._trees |= built
-        for root, tree in built.items():
-            self._roots |= dict.fromkeys(tree.queues, root)
-            self._cohort_roots |= dict.fromkeys(tree.cohorts, root)
-            for name in tree.queues:
-                for key in self._outside_trees.pop(name, ()):
-                    tree.reserve(key, self._held[key])
+        self._drop(cohorts | self._stale_cohorts, queues.keys() | self._stale)
+        built = self._build(cohorts, queues, shared)
+        self._arenas |= built
+        for arena in built.values():
+            self._arena_of |= dict.fromkeys(arena.queues, arena.name)
+            self._arena_of_cohort |= dict.fromkeys(arena.cohorts, arena.name)
+            for name, node in arena.queues.items():
+                for flavor in shared_by(node.spec, shared):
+                    self._sharing.setdefault(flavor, set()).add(name)
+                for key in self._outside.pop(name, ()):
+                    arena.reserve(key, self._held[key])
         self._rebuilt |= built.keys()
         self._stale.clear()
         self._stale_cohorts.clear()
 
-    def _drop_trees(self, cohorts: Iterable[str], queues: Iterable[str]) -> None:
-        """Removes the trees that contain any of these; what is held in them is then in no tree."""
-        dropped = {self._roots[name] for name in queues if name in self._roots}
-        dropped |= {self._cohort_roots[name] for name in cohorts if name in self._cohort_roots}
-        self._roots = dict(self._roots)  # a snapshot may read the old one
-        for root in dropped:
-            tree = self._trees.pop(root)
-            self._generation = max(self._generation, tree.generation)
-            for name, queue in tree.queues.items():
-                del self._roots[name]
+    def _changed(self, shared: Set[str]) -> tuple[set[str], dict[str, ClusterQueue]]:
+        """Returns the Cohorts and ClusterQueues of all arenas that have changed: the trees around what is stale, those
+        that were in an arena with them, and those that now share a flavor with them.
+        """
+        cohorts, names = set(self._stale_cohorts), set(self._stale)
+        while True:
+            queues = {name: self.cluster_queues[name] for name in names if name in self.cluster_queues}
+            cohorts = self.hierarchy.around(cohorts | {queue.cohort for queue in queues.values()})
+            queues |= self.hierarchy.queues_in(cohorts)
+            others = self._mates(cohorts | self._stale_cohorts, names | queues.keys(), shared) - queues.keys()
+            if others <= names:
+                return cohorts, queues
+            names |= others
+
+    def _mates(self, cohorts: Set[str], names: Set[str], shared: Set[str]) -> set[str]:
+        """Returns the ClusterQueues that are in one arena with any of these, or now share a flavor with them."""
+        if not shared and not self._sharing:
+            return set()
+        arenas = {self._arena_of_cohort[name] for name in cohorts if name in self._arena_of_cohort}
+        arenas |= {self._arena_of[name] for name in names if name in self._arena_of}
+        found = {name for arena in arenas for name in self._arenas[arena].queues}
+        specs = (self.cluster_queues[name] for name in names if name in self.cluster_queues)
+        flavors = {flavor for spec in specs for flavor in shared_by(spec, shared)}
+        return found.union(*(self._sharing.get(flavor, ()) for flavor in flavors))
+
+    def _drop(self, cohorts: Iterable[str], queues: Iterable[str]) -> None:
+        """Removes the arenas that contain any of these; what is held in them is then in no arena."""
+        dropped = {self._arena_of[name] for name in queues if name in self._arena_of}
+        dropped |= {self._arena_of_cohort[name] for name in cohorts if name in self._arena_of_cohort}
+        self._arena_of = dict(self._arena_of)  # a snapshot may read the old one
+        for gone in dropped:
+            arena = self._arenas.pop(gone)
+            self._generation = max(self._generation, arena.generation)
+            for name, queue in arena.queues.items():
+                del self._arena_of[name]
+                for flavor in shared_by(queue.spec, self._sharing):
+                    discard(self._sharing, flavor, name)
                 if queue.reserved:
-                    self._outside_trees[name] = set(queue.reserved)
-            for name in tree.cohorts:
-                del self._cohort_roots[name]
+                    self._outside[name] = set(queue.reserved)
+            for name in arena.cohorts:
+                del self._arena_of_cohort[name]
         self._generation += 1
 
-    def _build(self, cohorts: Iterable[str], queues: Mapping[str, ClusterQueue]) -> dict[str, Tree]:
-        """The trees of these Cohorts and ClusterQueues, with no usage."""
+    def _build(
+        self, cohorts: Iterable[str], queues: Mapping[str, ClusterQueue], shared: Collection[str]
+    ) -> dict[str, Arena]:
+        """The arenas of these Cohorts and ClusterQueues, with no usage."""
         inactive = {name for name in queues if not self._active_conditions[name].active}
         known = {name: self.cohorts[name] for name in cohorts if name in self.cohorts}
-        return build_trees(known, queues, inactive, self._generation)
+        return arenas_of(build_trees(known, queues, inactive), shared, self._generation)
 
     @property
     def rebuilt(self) -> set[str]:
-        """The roots of trees built since this was last cleared; some may be gone again. As of now."""
-        self.rebuild_trees()
+        """The arenas built since this was last cleared; some may be gone again. As of now."""
+        self._rebuild()
         return self._rebuilt
 
     @property
-    def trees(self) -> Mapping[str, Tree]:
-        """All trees by the name of their root, as of now."""
-        self.rebuild_trees()
-        return self._trees
+    def arenas(self) -> Mapping[str, Arena]:
+        """All arenas by name, as of now."""
+        self._rebuild()
+        return self._arenas
 
     @property
-    def roots(self) -> Mapping[str, str]:
-        """The root of every ClusterQueue, as of now; never changed afterwards."""
-        self.rebuild_trees()
-        return self._roots
+    def arena_of(self) -> Mapping[str, str]:
+        """The arena of every ClusterQueue, as of now; never changed afterwards."""
+        self._rebuild()
+        return self._arena_of
+
+    def node(self, name: str) -> QueueNode | None:
+        """The ClusterQueue in its arena, as of now; None if it does not exist."""
+        arena = self.arena_of.get(name)
+        return self._arenas[arena].queues[name] if arena is not None else None
+
+    def cohort_node(self, name: str) -> CohortNode | None:
+        """The Cohort in its arena; None where nothing names it, or its parents run in a circle."""
+        self._rebuild()
+        arena = self._arena_of_cohort.get(name)
+        return self._arenas[arena].cohorts[name] if arena is not None else None
 
     @property
     def active_conditions(self) -> Mapping[str, ActiveCondition]:
         """Whether ClusterQueues can admit workloads, as of now."""
-        self.rebuild_trees()
+        self._rebuild()
         return self._active_conditions
 
     def active_condition(self, name: str) -> ActiveCondition:
-        """Whether a ClusterQueue can admit workloads; builds no trees for it."""
+        """Whether a ClusterQueue can admit workloads; builds no arenas for it."""
         return self._active_conditions[name] if self.up_to_date else self._active_condition(self.cluster_queues[name])
-
-    def tree_of(self, cohort: str) -> Tree | None:
-        """The tree that a Cohort is in; None where nothing names it, or its parents run in a circle."""
-        self.rebuild_trees()
-        root = self._cohort_roots.get(cohort)
-        return self._trees[root] if root is not None else None
 
     def get(self, key: Key) -> Reservation | None:
         """The reservation of a workload."""
@@ -176,15 +216,15 @@ class Reservations:
         old = self._held.get(key)
         if old is not None and old.usage == held.usage and old.cluster_queue == held.cluster_queue:
             self._held[key] = held
-            if held.cluster_queue in self._roots:
-                self._writable_tree(held.cluster_queue).queues[held.cluster_queue].hold(key, held)
+            if held.cluster_queue in self._arena_of:
+                self._writable(held.cluster_queue).queues[held.cluster_queue].hold(key, held)
         else:
             self.release(key)
             self._held[key] = held
-            if held.cluster_queue in self._roots:
-                self._writable_tree(held.cluster_queue).reserve(key, held)
+            if held.cluster_queue in self._arena_of:
+                self._writable(held.cluster_queue).reserve(key, held)
             else:
-                self._outside_trees.setdefault(held.cluster_queue, set()).add(key)
+                self._outside.setdefault(held.cluster_queue, set()).add(key)
         self.by_local_queue.setdefault(local_queue_of(held.workload), set()).add(key)
         if held.admitted and not held.workload.holds(Condition.PODS_READY):
             self.unready.add(key)
@@ -204,10 +244,10 @@ class Reservations:
         if held is not None:
             self._released.add(held.cluster_queue)
             discard(self.by_local_queue, local_queue_of(held.workload), key)
-            if held.cluster_queue in self._roots:
-                self._writable_tree(held.cluster_queue).release(key, held.cluster_queue)
+            if held.cluster_queue in self._arena_of:
+                self._writable(held.cluster_queue).release(key, held.cluster_queue)
             else:
-                discard(self._outside_trees, held.cluster_queue, key)
+                discard(self._outside, held.cluster_queue, key)
         return held
 
     def take_released(self) -> list[str]:
@@ -218,37 +258,42 @@ class Reservations:
         return found
 
     def check(self) -> None:
-        """Assert that the trees count all reservations, and nothing else."""
-        counted = {key for tree in self.trees.values() for queue in tree.queues.values() for key in queue.reserved}
+        """Asserts that the arenas count all reservations, and nothing else."""
+        counted = {key for arena in self.arenas.values() for queue in arena.queues.values() for key in queue.reserved}
         here = {key for key, held in self._held.items() if held.cluster_queue in self.cluster_queues}
         assert counted == here, f"counted {counted - here} too many, {here - counted} too few"
-        outside = {key for keys in self._outside_trees.values() for key in keys}
-        assert outside == self._held.keys() - here, "what no tree counts is not what no tree has"
+        outside = {key for keys in self._outside.values() for key in keys}
+        assert outside == self._held.keys() - here, "what no arena counts is not what no arena has"
         assert self._active_conditions == {
             name: self._active_condition(queue) for name, queue in self.cluster_queues.items()
         }
-        expected = self._build(self.cohorts, self.cluster_queues)
-        assert expected.keys() == self._trees.keys(), "the trees are not those of the specifications"
-        assert all(tree.same_specification(expected[root]) for root, tree in self._trees.items()), (
-            "a tree is not as specified"
+        shared = shared_flavors(self.flavors)
+        expected = self._build(self.cohorts, self.cluster_queues, shared)
+        assert expected.keys() == self._arenas.keys(), "the arenas are not those of the specifications"
+        assert all(arena.same_specification(expected[name]) for name, arena in self._arenas.items()), (
+            "an arena is not as specified"
         )
-        assert self._roots == {name: root for root, tree in expected.items() for name in tree.queues}
-        assert self._cohort_roots == {name: root for root, tree in expected.items() for name in tree.cohorts}
-        for tree in self._trees.values():
-            tree.check()
+        assert self._arena_of == {name: arena.name for arena in expected.values() for name in arena.queues}
+        assert self._arena_of_cohort == {name: arena.name for arena in expected.values() for name in arena.cohorts}
+        assert self._sharing == {
+            flavor: users
+            for flavor in shared
+            if (users := {name for name, spec in self.cluster_queues.items() if flavor in shared_by(spec, shared)})
+        }
+        for arena in self._arenas.values():
+            arena.check()
 
     def _active_condition(self, queue: ClusterQueue) -> ActiveCondition:
         return cluster_queue_active(
             queue, self.flavors, self.checks, self.cohorts, concurrent_admission=self.concurrent_admission
         )
 
-    def _writable_tree(self, name: str) -> Tree:
-        """Returns the tree of a ClusterQueue, which may be changed: copied first if a snapshot reads it too."""
-        root = self._roots[name]
-        tree = self._trees[root]
-        if tree.readers:
-            tree = self._trees[root] = tree.copy()
-        return tree
+    def _writable(self, name: str) -> Arena:
+        """Returns the arena of a ClusterQueue, which may be changed: copied first if a snapshot reads it too."""
+        arena = self._arenas[self._arena_of[name]]
+        if arena.readers:
+            arena = self._arenas[arena.name] = arena.copy()
+        return arena
 
 
 def local_queue_of(workload: Workload) -> Key:
@@ -256,7 +301,7 @@ def local_queue_of(workload: Workload) -> Key:
     return Key(workload.key.namespace, workload.queue)
 
 
-def discard(index: dict[_Name, set[Key]], name: _Name, key: Key) -> None:
+def discard(index: dict[_Name, set[_Item]], name: _Name, key: _Item) -> None:
     """Removes a key from an index, and the set with it when it was the last."""
     found = index.get(name)
     if found is not None:

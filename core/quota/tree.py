@@ -1,15 +1,14 @@
 """The trees of cohorts with their ClusterQueues and the workloads that hold quota in them.
 
-A root cohort, or a ClusterQueue without one, is a separate tree: usage, preemption and borrowing never cross trees, so
-a what-if copies only one. A tree is built from the specifications whenever one of them changes, and then updated by
-``reserve`` and ``release``. Cohorts whose parents form a cycle are in no tree: each of their ClusterQueues is alone and
-inactive.
+A root cohort, or a ClusterQueue without one, is a separate tree: quota is never borrowed or reclaimed across trees. A
+tree is built from the specifications whenever one of them changes, and then updated by ``reserve`` and ``release``.
+Cohorts whose parents form a cycle are in no tree: each of their ClusterQueues is alone and inactive.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.model import ClusterQueue, Cohort, Key
@@ -18,21 +17,23 @@ from core.quota.usage import Reservation
 
 
 @dataclass(slots=True)
-class Tree:
-    """One root with everything below it.
+class Forest:
+    """Trees of cohorts, root by root with everything below: the quota of an arena (``core.quota.arena``)."""
 
-    ``generation`` increases whenever quota has been released or a specification has changed: a search for flavors that
-    was stopped starts again. ``readers`` counts the snapshots that read it: it must be copied before it changes.
-    """
-
-    root: str
     queues: dict[str, QueueNode] = field(default_factory=dict)
     cohorts: dict[str, CohortNode] = field(default_factory=dict)
-    generation: int = 0
-    readers: int = 0
 
-    def copy(self) -> Tree:
-        """Returns the same tree with separate usage; the specifications are shared."""
+    @classmethod
+    def of(cls, trees: Sequence[Forest]) -> Forest:
+        """Returns all these trees as one value; they are not copied."""
+        if len(trees) == 1:
+            return trees[0]
+        queues = {name: node for tree in trees for name, node in tree.queues.items()}
+        cohorts = {name: node for tree in trees for name, node in tree.cohorts.items()}
+        return cls(dict(sorted(queues.items())), cohorts)
+
+    def copy(self) -> Forest:
+        """Returns the same trees with separate usage; the specifications are shared."""
         cohorts: dict[str, CohortNode] = {}
         for name, old in self.cohorts.items():
             cohort = cohorts[name] = CohortNode.__new__(CohortNode)
@@ -53,9 +54,9 @@ class Tree:
             )
         for name, member in self.queues.items():
             queues[name].parent = cohorts[member.parent.name] if member.parent else None
-        return Tree(self.root, queues, cohorts, self.generation)
+        return Forest(queues, cohorts)
 
-    def same_specification(self, other: Tree) -> bool:
+    def same_specification(self, other: Forest) -> bool:
         """Whether both have the same specifications, regardless of usage."""
         return (
             self.queues.keys() == other.queues.keys()
@@ -77,7 +78,6 @@ class Tree:
         if held is not None:
             node.drop(key)
             node.remove_all(held.usage)
-            self.generation += 1
         return held
 
     def check(self) -> None:
@@ -134,35 +134,37 @@ def above(cohorts: Mapping[str, Cohort], name: str) -> list[str]:
     return found
 
 
+def root_name(node: Node) -> str:
+    """The name of the tree that a node is in: `cohort/NAME` or `queue/NAME` of its root."""
+    root = node.root()
+    return f"cohort/{root.name}" if isinstance(root, CohortNode) else f"queue/{root.name}"
+
+
 def build_trees(
-    cohorts: Mapping[str, Cohort], queues: Mapping[str, ClusterQueue], inactive: Collection[str], generation: int
-) -> dict[str, Tree]:
-    """Build the trees of these specifications, by the name of their root (`cohort/NAME` or `queue/NAME`), with no usage
-    yet. Trees are whole only where all that belongs to them is given (``core.quota.hierarchy.Hierarchy.around``).
-    """
+    cohorts: Mapping[str, Cohort], queues: Mapping[str, ClusterQueue], inactive: Collection[str]
+) -> dict[str, Forest]:
+    """Builds the trees of these specifications, each by its name (``root_name``), with no usage yet. Trees are whole
+    only where all that belongs to them is given (``core.quota.hierarchy.Hierarchy.around``)."""
     mentioned = {cohort.parent for cohort in cohorts.values()} | {queue.cohort for queue in queues.values()}
     every = sorted((mentioned | set(cohorts)) - {""})
     sound = {name: cohorts.get(name) or Cohort(name) for name in every if not circular(cohorts, name)}
-    trees: dict[str, Tree] = {}
+    trees: dict[str, Forest] = {}
     nodes: dict[str, CohortNode] = {name: CohortNode(name, spec.quotas, spec.weight) for name, spec in sound.items()}
     for name, spec in sound.items():
         if spec.parent:
             nodes[name].parent = nodes[spec.parent]
     for name, node in nodes.items():
-        root = f"cohort/{node.root().name}"
-        trees.setdefault(root, Tree(root, generation=generation)).cohorts[name] = node
+        trees.setdefault(root_name(node), Forest()).cohorts[name] = node
     for name in sorted(queues):
         member = QueueNode(queues[name], active=name not in inactive)
-        parent = nodes.get(member.spec.cohort)
-        root = f"cohort/{parent.root().name}" if parent else f"queue/{name}"
-        member.parent = parent
-        trees.setdefault(root, Tree(root, generation=generation)).queues[name] = member
+        member.parent = nodes.get(member.spec.cohort)
+        trees.setdefault(root_name(member), Forest()).queues[name] = member
     for tree in trees.values():
         _settle(tree)
     return trees
 
 
-def _settle(tree: Tree) -> None:
+def _settle(tree: Forest) -> None:
     queues: dict[str, list[QueueNode]] = {}
     for queue in tree.queues.values():
         queue.settle()

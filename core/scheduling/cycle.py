@@ -33,9 +33,9 @@ from core.model import (
     messages,
 )
 from core.model.policy import SchedulingPolicy
+from core.quota.arena import Arena
 from core.quota.checks import required_checks
-from core.quota.node import QueueNode
-from core.quota.tree import Tree
+from core.quota.node import Node, QueueNode
 from core.quota.usage import Reservation
 from core.scheduling import variants
 from core.scheduling.fair_order import tournament
@@ -86,12 +86,12 @@ def schedule_in_steps(
 class _Cycle:
     snapshot: Snapshot
     policy: SchedulingPolicy
-    trees: dict[str, Tree] = field(default_factory=dict)
-    """Copies of the trees that have heads."""
+    arenas: dict[str, Arena] = field(default_factory=dict)
+    """Copies of the arenas that have heads."""
     preempted: dict[str, dict[Key, Candidate]] = field(default_factory=dict)
-    """The workloads that are chosen as victims, by tree."""
-    borrowers: dict[str, Borrowers] = field(default_factory=dict)
-    """The heads that borrow, by tree, with the usage at the start of the cycle."""
+    """The workloads that are chosen as victims, by arena."""
+    borrowers: dict[Node, Borrowers] = field(default_factory=dict)
+    """The ClusterQueues that borrow, by the root of their tree, with the usage at the start of the cycle."""
     decisions: list[Decision] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     recomputed: list[tuple[str, str]] = field(default_factory=list)
@@ -113,8 +113,7 @@ class _Cycle:
             if wait is not None:
                 refused.append(wait)
                 continue
-            tree = self._tree(head.cluster_queue)
-            entry = self._entry(head, tree)
+            entry = self._entry(head, self._arena(head.cluster_queue))
             nomination.settle(entry)
             entries.append(entry)
             yield
@@ -126,19 +125,19 @@ class _Cycle:
             yield
         return Plan((*self.decisions, *refused), self.skipped, tuple(self.recomputed))
 
-    def _tree(self, cluster_queue: str) -> Tree:
-        root = self.snapshot.roots[cluster_queue]
-        tree = self.trees.get(root)
-        if tree is None:
-            tree = self.trees[root] = self.snapshot.trees[root].copy()
-        return tree
+    def _arena(self, cluster_queue: str) -> Arena:
+        name = self.snapshot.arena_of[cluster_queue]
+        arena = self.arenas.get(name)
+        if arena is None:
+            arena = self.arenas[name] = self.snapshot.arenas[name].copy()
+        return arena
 
-    def _entry(self, head: Head, tree: Tree) -> Entry:
-        node = tree.queues[head.cluster_queue]
+    def _entry(self, head: Head, arena: Arena) -> Entry:
+        node = arena.queues[head.cluster_queue]
         replaced = replaced_slice(head.workload, node)
         if replaced is None:
-            return Entry(self._preemptor(head, node, self.borrowers.setdefault(tree.root, {})), tree)
-        return Entry(self._preemptor(head, node, {}, gone={replaced.key}), tree, replaced=replaced)
+            return Entry(self._preemptor(head, node, self.borrowers.setdefault(node.root(), {})), arena)
+        return Entry(self._preemptor(head, node, {}, gone={replaced.key}), arena, replaced=replaced)
 
     def _preemptor(self, head: Head, node: QueueNode, borrowers: Borrowers, gone: set[Key] | None = None) -> Preemptor:
         return Preemptor(head, node, self.policy, self.snapshot.local_usage, gone or set(), borrowers)
@@ -175,8 +174,8 @@ class _Cycle:
         workload = head.workload
         namespace = workload.key.namespace
         labels = self.snapshot.namespaces.get(namespace)
-        root = self.snapshot.roots.get(head.cluster_queue)
-        node = self.snapshot.trees[root].queues[head.cluster_queue] if root is not None else None
+        arena = self.snapshot.arena_of.get(head.cluster_queue)
+        node = self.snapshot.arenas[arena].queues[head.cluster_queue] if arena is not None else None
         if workload.checks and any(check.state in _FAILED for check in workload.checks):
             return _refusal(head, node, PendingReason.PENDING_EVALUATION, messages.FAILED_CHECKS)
         if node is None:
@@ -201,7 +200,7 @@ class _Cycle:
         worse = variants.worse(entry.head.workload, entry.node)
         if worse is not None and not variants.may_migrate(entry.head.workload, entry.node.spec):
             return self._wait(entry, PendingReason.PENDING_EVALUATION, messages.NO_MIGRATION)
-        preempted = self.preempted.setdefault(entry.tree.root, {})
+        preempted = self.preempted.setdefault(entry.arena.name, {})
         if entry.targets and self.policy.recompute_on_overlap and _overlaps(entry.targets, preempted):
             self._recompute(entry, preempted, nomination)
         mode = entry.assignment.mode
@@ -327,7 +326,7 @@ class _Cycle:
         """
         tried: Tried | None = None
         if not preempting and not gated:  # a gated head begins its search again
-            tried = entry.assignment.tried(entry.tree.generation, self.snapshot.cycle)
+            tried = entry.assignment.tried(entry.arena.generation, self.snapshot.cycle)
         strict = entry.node.spec.strategy is QueueingStrategy.STRICT_FIFO
         stays = strict or again or preempting or (tried is not None and tried.unfinished)
         return Wait(

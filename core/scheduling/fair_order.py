@@ -14,6 +14,7 @@ from core.model import FlavorResource
 from core.model.policy import SchedulingPolicy
 from core.quota.node import CohortNode, Node
 from core.quota.shares import Rank, Share, share
+from core.quota.tree import root_name
 from core.scheduling.nomination import Entry
 
 _Order = tuple[bool, bool, Rank, int, float, str]
@@ -21,12 +22,11 @@ _Order = tuple[bool, bool, Rank, int, float, str]
 
 def tournament(entries: Iterable[Entry], policy: SchedulingPolicy) -> Iterator[Entry]:
     """The entries tree by tree, each the winner as usage is when it is asked for."""
-    trees: dict[str, dict[str, Entry]] = {}
+    trees: dict[Node, dict[str, Entry]] = {}
     for entry in entries:
-        trees.setdefault(entry.tree.root, {})[entry.node.name] = entry
-    for name in sorted(trees):
-        left = trees[name]
-        root = next(iter(left.values())).node.root()
+        trees.setdefault(entry.node.root(), {})[entry.node.name] = entry
+    for root in sorted(trees, key=root_name):
+        left = trees[root]
         if isinstance(root, CohortNode):
             bracket = _Bracket(root, left, policy)
             while left:

@@ -14,9 +14,9 @@ from msgspec import field as struct_field
 
 from core.model import FlavorResource, ResourceFlavor
 from core.model.policy import SchedulingPolicy
+from core.quota.arena import Arena
 from core.quota.demand import Demand
 from core.quota.node import QueueNode
-from core.quota.tree import Tree
 from core.quota.usage import PodSetTotal
 from core.scheduling import search_cache
 from core.scheduling.flavors import Assignment, Mismatches, Mode, Search
@@ -31,7 +31,7 @@ class Entry(Struct, gc=False):
     """A head with its nominated assignment. ``deferred`` ones fit as soon as the victims of other heads are gone."""
 
     preemptor: Preemptor
-    tree: Tree
+    arena: Arena
     assignment: Assignment = struct_field(default_factory=Assignment)
     targets: list[Candidate] = struct_field(default_factory=list)
     deferred: bool = False
@@ -84,7 +84,7 @@ class Nomination:
         preemptor = entry.preemptor
         head, demand = preemptor.head, preemptor.head.demand
         tried = head.tried
-        outdated = tried is None or (tried.generation < entry.tree.generation and self.cycle - tried.cycle > 1)
+        outdated = tried is None or (tried.generation < entry.arena.generation and self.cycle - tried.cycle > 1)
         search = Search(
             demand=demand,
             node=entry.node,

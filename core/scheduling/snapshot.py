@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from core.model import Key, Labels, ResourceFlavor, Tried, Workload
+from core.quota.arena import Arena
 from core.quota.demand import Demand
-from core.quota.tree import Tree
 
 
 class Head(Struct, frozen=True, gc=False):
@@ -34,14 +34,14 @@ class Head(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Trees by the name of their root, ``roots`` of ClusterQueues, and everything else that a decision depends on.
+    """Arenas by name, the arena of each ClusterQueue, and everything else that a decision depends on.
 
     ``local_usage`` is the decayed usage by LocalQueue (admission fair sharing). ``pods_ready`` is whether the pods of
     all admitted workloads are ready.
     """
 
-    trees: Mapping[str, Tree]
-    roots: Mapping[str, str]
+    arenas: Mapping[str, Arena]
+    arena_of: Mapping[str, str]
     flavors: Mapping[str, ResourceFlavor]
     namespaces: Mapping[str, Labels]
     cycle: int = 0

@@ -26,7 +26,7 @@ def drain_in_steps(state: State, policy: SchedulingPolicy, now: float) -> Iterat
 
     After a None the caller may change ``state``: the cycle continues on its snapshot, and a decision about a workload
     that changed meanwhile is void (``State.apply``). The caller may stop after any plan and drain again later. After
-    ``IDLE_CYCLES`` cycles without progress the trees are idle until something in them changes.
+    ``IDLE_CYCLES`` cycles without progress the arenas are idle until something in them changes.
     """
     idle = 0
     while idle < IDLE_CYCLES:

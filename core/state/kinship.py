@@ -11,7 +11,7 @@ Separate from ``core.state.state``, which counts; nothing is counted here.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -53,18 +53,22 @@ class Kinship:
             key = before.replaces if before is not None else None
         return workload if key is None else replace(workload, replaces=None)
 
-    def update(self, before: Workload | None, now: Workload | None) -> None:
-        """Registers that a workload has changed; None is one that is not there, before or now."""
+    def update(self, before: Workload | None, now: Workload | None) -> Iterable[Workload]:
+        """Registers that a workload has changed; None is one that is not there, before or now. Returns the others that
+        may count differently.
+        """
+        if (before is None or _alone(before)) and (now is None or _alone(now)):
+            return ()
         if before is not None:
             self._forget(before)
-        if now is None:
-            return
-        if now.replaces is not None:
-            self._replaced_by[now.replaces, now.owner] = now.key
-        if now.parent:
-            self._parents[now.uid] = now.key
-        elif now.variant_of and self._reservations.concurrent_admission:
-            self._variants.setdefault(now.variant_of, set()).add(now.key)
+        if now is not None:
+            if now.replaces is not None:
+                self._replaced_by[now.replaces, now.owner] = now.key
+            if now.parent:
+                self._parents[now.uid] = now.key
+            elif now.variant_of and self._reservations.concurrent_admission:
+                self._variants.setdefault(now.variant_of, set()).add(now.key)
+        return self.concerned(before, now)
 
     def _forget(self, workload: Workload) -> None:
         key = workload.key
@@ -82,22 +86,24 @@ class Kinship:
                 return Counted.FAMILY
         elif workload.variant_of and not self._reservations.concurrent_admission:
             return Counted.FAMILY
-        return Counted.SUCCESSOR if holds_quota(workload) and self._is_replaced(workload) else Counted.ITSELF
+        if self._replaced_by and self._is_replaced(workload) and holds_quota(workload):
+            return Counted.SUCCESSOR
+        return Counted.ITSELF
 
-    def concerned(self, *versions: Workload | None) -> Iterator[Workload]:
+    def concerned(self, *versions: Workload | None) -> Iterable[Workload]:
         """Returns the workloads with quota that may count differently when one has changed, or when its quota was
         assumed or withdrawn: the slice that it replaces and its parent, as ``versions`` of it name them.
         """
         found: dict[Key, Workload] = {}
         for each in versions:
-            if each is None:
+            if each is None or _alone(each):
                 continue
             if each.replaces is not None and each.replaces in self._workloads:
                 found[each.replaces] = self._workloads[each.replaces]
             parent = self._workloads.get(self._parents[each.variant_of]) if each.variant_of in self._parents else None
             if parent is not None and parent.uid == each.variant_of:
                 found[parent.key] = parent
-        return (each for each in found.values() if holds_quota(each))
+        return [each for each in found.values() if holds_quota(each)]
 
     def replacement(self, workload: Workload) -> Workload | None:
         """Returns the slice of the same job that is to replace a workload; None if there is none."""
@@ -123,6 +129,11 @@ class Kinship:
         """
         variants = (self._workloads.get(key) for key in self._variants.get(parent.uid, ()))
         return any(_has_quota_of(each, parent) for each in variants if each is not None)
+
+
+def _alone(workload: Workload) -> bool:
+    """Whether a workload names no other one, and none names it as its parent."""
+    return workload.replaces is None and not workload.variant_of and not workload.parent
 
 
 def _has_quota_of(variant: Workload, parent: Workload) -> bool:

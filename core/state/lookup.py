@@ -33,7 +33,7 @@ from core.model import (
 from core.model.owner import Level, Reference
 from core.quota.active import ActiveCondition, conflicts
 from core.quota.node import Node, QueueNode
-from core.quota.tree import Tree, build_trees
+from core.quota.tree import Forest, build_trees
 from core.state import what_if
 from core.state.state import State
 from core.wire.active import Cause
@@ -200,7 +200,7 @@ class Lookup:
         beyond = {fr: used - root.subtree.get(fr, 0) for fr, used in root.usage.items()}
         return {fr: amount for fr, amount in beyond.items() if amount > 0}
 
-    def _trees_with(self, spec: ClusterQueue | Cohort, cohort: str) -> dict[str, Tree]:
+    def _trees_with(self, spec: ClusterQueue | Cohort, cohort: str) -> dict[str, Forest]:
         """Returns the tree of a cohort, and all trees that are or would be part of it with this specification."""
         hierarchy = self.state.reservations.hierarchy
         own = (spec.name, spec.parent) if isinstance(spec, Cohort) else (spec.cohort,)
@@ -208,8 +208,8 @@ class Lookup:
         queues = hierarchy.queues_in(around)
         cohorts = {name: hierarchy.cohorts[name] for name in around if name in hierarchy.cohorts}
         if isinstance(spec, Cohort):
-            return build_trees({**cohorts, spec.name: spec}, queues, (), 0)
-        return build_trees(cohorts, {**queues, spec.name: spec}, (), 0)
+            return build_trees({**cohorts, spec.name: spec}, queues, ())
+        return build_trees(cohorts, {**queues, spec.name: spec}, ())
 
     def members(self, cohort: str) -> tuple[int, int]:
         """How many ClusterQueues and how many Cohorts are directly in a cohort."""
@@ -242,9 +242,7 @@ class Lookup:
         return node.usage.get(flavor_resource, 0) if node else 0
 
     def _node(self, name: str) -> QueueNode | None:
-        reservations = self.state.reservations
-        root = reservations.roots.get(name)
-        return reservations.trees[root].queues.get(name) if root is not None else None
+        return self.state.reservations.node(name)
 
     def pending(self, cluster_queue: str) -> int:
         """How many workloads wait in a ClusterQueue."""
@@ -335,7 +333,7 @@ class WhatIf(Lookup):
     """The same State if more were in use and more waited: for Jobs that were accepted and not judged yet.
 
     Nothing of the State is changed: of a tree of cohorts only the nodes from a ClusterQueue to its root are copied, so
-    a question costs the depth of the tree. What is added ``later`` costs nothing until a tree is asked about.
+    a question costs the depth of the tree. What is added ``later`` costs nothing until its arena is asked about.
     """
 
     _later: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
@@ -345,16 +343,16 @@ class WhatIf(Lookup):
     _starting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def later(self, cluster_queue: str, add: Callable[[], None]) -> None:
-        """Calls ``add``, which adds to the tree of this ClusterQueue, before the first answer about that tree."""
-        self._later.setdefault(self._tree_of(cluster_queue), []).append(add)
+        """Calls ``add``, which adds to the arena of this ClusterQueue, before the first answer about that arena."""
+        self._later.setdefault(self._arena_of(cluster_queue), []).append(add)
 
-    def _tree_of(self, cluster_queue: str) -> str:
-        return self.state.reservations.roots.get(cluster_queue, "")
+    def _arena_of(self, cluster_queue: str) -> str:
+        return self.state.reservations.arena_of.get(cluster_queue, "")
 
     def _added(self, cluster_queue: str) -> None:
-        """Adds what was to be added later to the tree of this ClusterQueue."""
+        """Adds what was to be added later to the arena of this ClusterQueue."""
         if self._later:
-            for add in self._later.pop(self._tree_of(cluster_queue), ()):
+            for add in self._later.pop(self._arena_of(cluster_queue), ()):
                 add()
 
     def use(self, cluster_queue: str, amounts: Mapping[FlavorResource, int]) -> None:

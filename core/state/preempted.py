@@ -1,10 +1,10 @@
 """Remembers which workload was preempted for which: victims of one preemptor return together, and no workload is
 preempted without end.
 
-Separate from ``core.state.state``, which asks when a tree may be scheduled again and when a victim may be requeued. Two
-rules:
+Separate from ``core.state.state``, which asks when an arena may be scheduled again and when a victim may be requeued.
+Two rules:
 
-- While some victims of a preemptor have stopped and others have not, their tree is not scheduled, for at most
+- While some victims of a preemptor have stopped and others have not, their arena is not scheduled, for at most
 ``MAX_PAUSE``. Which of them stops first is not defined, and the first must not be decided as if the others still held
 their quota. Kueue has the same effect because it waits up to 0.1 s after a cycle that admitted nothing. If they stop
 further apart, those that have stopped are decided as if the others held their quota, and again when each of the others
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from core.model import Key
 
 MAX_PAUSE = 1.0
-"""Seconds for which a tree is paused at most after the first of several victims has stopped."""
+"""Seconds for which an arena is paused at most after the first of several victims has stopped."""
 ROUNDS_WITHOUT_DELAY = 5
 MAX_DELAY = 3600.0
 """Seconds a workload that is preempted again and again is kept from queueing, at most."""
@@ -49,7 +49,7 @@ class PreemptedWorkloads:
         self._leaving: dict[Key, set[Key]] = {}
         """By preemptor, its victims that still hold quota."""
         self._paused: dict[Key, str] = {}
-        """By preemptor whose first victim has stopped, a ClusterQueue of the tree."""
+        """By preemptor whose first victim has stopped, a ClusterQueue of the arena."""
         self._since: dict[Key, float] = {}
         """When that was noticed."""
         self._rounds: dict[Key, dict[Key, _Round]] = {}
@@ -103,7 +103,7 @@ class PreemptedWorkloads:
         return found
 
     def paused(self, now: float) -> Iterator[str]:
-        """Returns the ClusterQueues whose trees are paused now."""
+        """Returns the ClusterQueues whose arenas are paused now."""
         for preemptor, cluster_queue in list(self._paused.items()):
             if now < self._since.setdefault(preemptor, now) + MAX_PAUSE:
                 yield cluster_queue
@@ -111,7 +111,7 @@ class PreemptedWorkloads:
                 del self._paused[preemptor], self._since[preemptor]
 
     def next(self) -> float | None:
-        """Returns the latest time at which the first paused tree is scheduled again."""
+        """Returns the latest time at which the first paused arena is scheduled again."""
         return min((since + MAX_PAUSE for since in self._since.values()), default=None)
 
 

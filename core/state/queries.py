@@ -108,18 +108,16 @@ def weighted_share(state: State, name: str) -> float | None:
     """Returns the weighted share of a ClusterQueue; None without fair sharing, or if the ClusterQueue does not
     exist.
     """
-    reservations = state.reservations
-    if state.policy.fair_sharing is None or name not in reservations.cluster_queues:
-        return None
-    return share(reservations.trees[reservations.roots[name]].queues[name]).weighted
+    node = state.reservations.node(name) if state.policy.fair_sharing is not None else None
+    return share(node).weighted if node is not None else None
 
 
 def cohort_share(state: State, name: str) -> float | None:
     """The weighted share of a Cohort; None without fair sharing, or where its parents run in a circle."""
     if state.policy.fair_sharing is None:
         return None
-    tree = state.reservations.tree_of(name)
-    return share(tree.cohorts[name]).weighted if tree is not None else None
+    node = state.reservations.cohort_node(name)
+    return share(node).weighted if node is not None else None
 
 
 def shown_share(value: float) -> int:
@@ -190,10 +188,9 @@ class Capacity:
 
 def capacity(state: State, name: str) -> dict[FlavorResource, Capacity]:
     """Returns the quota of a ClusterQueue by flavor-resource; empty if it does not exist."""
-    reservations = state.reservations
-    if name not in reservations.cluster_queues:
+    node = state.reservations.node(name)
+    if node is None:
         return {}
-    node = reservations.trees[reservations.roots[name]].queues[name]
     return {
         fr: Capacity(quota.nominal, node.usage.get(fr, 0), max(0, node.available(fr)), node.potential(fr))
         for fr, quota in node.quotas.items()

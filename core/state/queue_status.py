@@ -100,8 +100,8 @@ def pending_for(state: State, key: Key) -> int:
 
 def reservations(state: State, name: str) -> list[Reservation]:
     """Returns the workloads that hold quota of a ClusterQueue."""
-    roots = state.reservations.roots
-    return list(state.reservations.trees[roots[name]].queues[name].reserved.values()) if name in roots else []
+    node = state.reservations.node(name)
+    return list(node.reserved.values()) if node is not None else []
 
 
 def holders(state: State, key: Key) -> list[Reservation]:

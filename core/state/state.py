@@ -4,29 +4,30 @@ Separate from the cycle, which works on a snapshot of it. State counts each work
 reservations, in a queue, or nowhere), and chooses which heads are decided again. Time alone causes no decision, except
 the end of a backoff (``next_wake``).
 
-A tree of cohorts is READY or IDLE; only heads of ready trees go into a cycle. A pending workload is AWAKE (it may
-become the head), PARKED ALONE, or PARKED with its group (all of equal demand and priority in its ClusterQueue):
+An arena (a tree of cohorts, or several that share nodes) is READY or IDLE; only heads of ready arenas go into a cycle.
+A pending workload is AWAKE (it may become the head), PARKED ALONE, or PARKED with its group (all of equal demand and
+priority in its ClusterQueue):
 
-| what happens                                   | the tree | parked workloads                             |
+| what happens | the arena | parked workloads |
 |---|---|---|
-| a workload arrives or changes                  | ready if it is the head | waits with its group if that is parked |
-| quota is released                              | ready    | groups that ask for it are awake soon (1)    |
-| a waiting workload leaves its queue            | ready    | all groups are awake soon (1)                |
-| a ClusterQueue, Cohort, flavor, check changes  | built again, ready | all groups soon (1), those alone at once |
-| a LocalQueue is opened or moved                | ready    | its workloads join their queue awake         |
-| labels of a namespace change                   | ready    | those of the namespace, parked alone: awake  |
-| a backoff ends                                 | ready    | that workload is awake                       |
-| a cycle reserved quota, preempted or parked    | ready    | a head decided PARKED: it, or its group (2)  |
-| a cycle did none of that                       | idle (2) |                                              |
-| the tree has no heads                          | idle     |                                              |
-| some victims of a preemptor are free, not all  | paused, for 1 s at most |                               |
+| a workload arrives or changes | ready if it is the head | waits with its group if that is parked |
+| quota is released | ready | groups that ask for it are awake soon (1) |
+| a waiting workload leaves its queue | ready | all groups are awake soon (1) |
+| a ClusterQueue, Cohort, flavor, check changes | built again, ready | all groups soon (1), those alone at once |
+| a LocalQueue is opened or moved | ready | its workloads join their queue awake |
+| labels of a namespace change | ready | those of the namespace, parked alone: awake |
+| a backoff ends | ready | that workload is awake |
+| a cycle reserved quota, preempted or parked | ready | a head decided PARKED: it, or its group (2) |
+| a cycle did none of that | idle (2) | |
+| the arena has no heads | idle | |
+| some victims of a preemptor are free, not all | paused, for 1 s at most | |
 
-(1) Before the next cycle if they fit, and otherwise often, unless a head of the tree comes first or a victim is still
-leaving; and when the tree has no heads left, at the latest after 1 s (``wake_ups``). A workload that is parked alone
+(1) Before the next cycle if they fit, and otherwise often, unless a head of the arena comes first or a victim is still
+leaving; and when the arena has no heads left, at the latest after 1 s (``wake_ups``). A workload that is parked alone
 because a closed gate keeps it from preempting is awake with the groups, except before the next cycle.
-(2) Not where something in the tree has changed since the heads of the cycle were taken (``_changed``).
+(2) Not where something in the arena has changed since the heads of the cycle were taken (``_changed``).
 
-``_ready`` has ClusterQueues: one of its queues makes a tree ready. A backoff is that of an eviction
+``_ready`` has ClusterQueues: one of its queues makes an arena ready. A backoff is that of an eviction
 (``status.requeueState``), of a write that failed (``unassume``), or of a workload preempted again and again
 (``preempted``).
 """
@@ -105,7 +106,7 @@ class State:
             self._rebuild(queue.name for queue in queues if any(rule.name == name for rule in queue.checks))
 
     def set_cohort(self, name: str, cohort: Cohort | None) -> None:
-        """Adds, changes or removes a Cohort: its old tree and its new tree are decided again."""
+        """Adds, changes or removes a Cohort: its old arena and its new arena are decided again."""
         if self.reservations.set_cohort(name, cohort):
             self._wake_parked_alone(self.reservations.hierarchy.queues_in(self.reservations.hierarchy.below([name])))
 
@@ -146,10 +147,11 @@ class State:
         else:
             now = self.kinship.uncircled(self.pending.with_shared_pod_sets(workload))
             self.workloads[key] = now
-        self.kinship.update(before, now)
+        concerned = self.kinship.update(before, now)
         if now is not None:
             self._count(now)
-        self._count_kin(before, now)
+        for each in concerned:
+            self._count(each)
 
     def unassume(self, key: Key, not_before: float = 0.0) -> None:
         """The write of a decision failed: releases the assumed quota and requeues the workload; a victim is not
@@ -171,7 +173,8 @@ class State:
             self.local_queue_usage.refund(key)
             self._release_reservation(key)
             workload = self.workloads.get(key)
-            self._count_kin(workload)
+            for each in self.kinship.concerned(workload):
+                self._count(each)
             if workload is not None and queueable(workload):
                 if not_before > self.pending.now:
                     workload = replace(workload, requeue_at=max(not_before, workload.requeue_at or 0.0))
@@ -188,34 +191,34 @@ class State:
     # The cycle.
 
     def heads(self, now: float) -> tuple[Head, ...]:
-        """Returns the heads of all trees that are ready for a cycle; one for each ClusterQueue that takes part."""
+        """Returns the heads of all arenas that are ready for a cycle; one for each ClusterQueue that takes part."""
         self._mark_ready(self.pending.end_backoffs(now))
         for key, seconds in self._preempted.delays().items():
             self.pending.postpone(key, now + seconds)
-        trees, roots = self.reservations.trees, self.reservations.roots
-        for root in sorted(self.reservations.rebuilt & trees.keys()):
-            name = next(iter(trees[root].queues), None)
-            if name is not None:  # one of its queues wakes a tree
+        arenas, arena_of = self.reservations.arenas, self.reservations.arena_of
+        for arena in sorted(self.reservations.rebuilt & arenas.keys()):
+            name = next(iter(arenas[arena].queues), None)
+            if name is not None:  # one of its queues wakes an arena
                 self._plan_wake_up(name, None)
         self.reservations.rebuilt.clear()
         self._mark_ready(self.local_queue_usage.reordered)
         self.local_queue_usage.reordered.clear()
         self._changed.clear()
-        self._ready &= roots.keys()
-        paused = {roots.get(name) for name in self._preempted.paused(now)}
-        found = self._heads_of_ready_trees(paused)
+        self._ready &= arena_of.keys()
+        paused = {arena_of.get(name) for name in self._preempted.paused(now)}
+        found = self._heads_of_ready_arenas(paused)
         if self._wake_parked(found, paused, now):
-            found = self._heads_of_ready_trees(paused)
+            found = self._heads_of_ready_arenas(paused)
         return tuple(found)
 
     def snapshot(self) -> Snapshot:
         """Returns the input of a cycle; later changes of State do not change it, until it is released."""
-        trees = dict(self.reservations.trees)
-        for tree in trees.values():
-            tree.readers += 1
+        arenas = dict(self.reservations.arenas)
+        for arena in arenas.values():
+            arena.readers += 1
         return Snapshot(
-            trees=trees,
-            roots=self.reservations.roots,
+            arenas=arenas,
+            arena_of=self.reservations.arena_of,
             flavors=dict(self.reservations.flavors),
             namespaces=dict(self.namespaces),
             cycle=self._cycle,
@@ -225,14 +228,14 @@ class State:
 
     def release(self, snapshot: Snapshot) -> None:
         """Releases the snapshot, so that later changes need no copy."""
-        for tree in snapshot.trees.values():
-            tree.readers -= 1
+        for arena in snapshot.arenas.values():
+            arena.readers -= 1
 
     def apply(self, plan: Plan) -> None:
         """Applies the decisions of a plan: reserved quota is in use immediately, victims are evicted, the other heads
         wait.
 
-        Trees in which the cycle changed nothing are idle until something in them changes. A decision about a workload
+        Arenas in which the cycle changed nothing are idle until something in them changes. A decision about a workload
         that changed since, or waits in another queue, is void.
         """
         for _ in self.applying(plan):
@@ -241,21 +244,21 @@ class State:
     def applying(self, plan: Plan) -> Iterator[None]:
         """``apply`` decision by decision, to be gone through to its end; others may change State between two."""
         self._cycle += 1
-        roots = self.reservations.roots
+        arena_of = self.reservations.arena_of
         progress, looked = set[str](), set[str]()
         for decision in plan.decisions:
             name = _queue_of(decision)
-            if name in roots:
-                looked.add(roots[name])
+            if name in arena_of:
+                looked.add(arena_of[name])
                 if self._apply_decision(decision):
-                    progress.add(roots[name])
+                    progress.add(arena_of[name])
                 yield
-        for root in (looked - progress) & self.reservations.trees.keys():
-            self._ready.difference_update(self.reservations.trees[root].queues)
+        for arena in (looked - progress) & self.reservations.arenas.keys():
+            self._ready.difference_update(self.reservations.arenas[arena].queues)
         self._ready |= self._changed
 
     def stop_until_changed(self) -> None:
-        """Leave all trees alone until something in them changes."""
+        """Leaves all arenas alone until something in them changes."""
         self._ready &= self._changed
 
     def next_wake(self, now: float) -> float | None:
@@ -277,61 +280,62 @@ class State:
 
     # How it is done.
 
-    def _heads_of_ready_trees(self, paused: set[str | None]) -> list[Head]:
-        """Returns the heads of the ready trees, except paused ones; trees without a head become idle."""
-        trees, roots, active_conditions = (
-            self.reservations.trees,
-            self.reservations.roots,
+    def _heads_of_ready_arenas(self, paused: set[str | None]) -> list[Head]:
+        """Returns the heads of the ready arenas, except paused ones; arenas without a head become idle."""
+        arenas, arena_of, active_conditions = (
+            self.reservations.arenas,
+            self.reservations.arena_of,
             self.reservations.active_conditions,
         )
         found: list[Head] = []
-        for root in sorted({roots[name] for name in self._ready} - paused):
+        for arena in sorted({arena_of[name] for name in self._ready} - paused):
             before = len(found)
-            for name in trees[root].queues:
+            for name in arenas[arena].queues:
                 entry = self.pending.head(name) if offers_heads(active_conditions[name]) else None
                 if entry is not None:
                     queue, key = self.pending.queues[name], entry.workload.key
                     kept = (queue.preemptor == key, queue.blocked == key)
                     found.append(Head(entry.workload, name, entry.demand, entry.key[1], entry.tried, *kept))
             if len(found) == before:
-                self._ready.difference_update(trees[root].queues)
+                self._ready.difference_update(arenas[arena].queues)
         return found
 
     def _wake_parked(self, heads: Iterable[Head], paused: set[str | None], now: float) -> bool:
         """Wakes parked workloads whose time has come; returns whether any was parked."""
         if not self._wake_ups:
             return False
-        reservations, roots = self.reservations, self.reservations.roots
-        first = {roots.get(held.cluster_queue) for key in reservations.leaving if (held := reservations.get(key))}
-        with_heads = {roots.get(name) for name in self._ready}
-        late = self._wake_ups.late(now, roots, first | with_heads)
-        first |= paused | {roots[head.cluster_queue] for head in heads if self._comes_first(head)}
-        early = self._wake_ups.early(self._cycle, roots, first)
+        reservations, arena_of = self.reservations, self.reservations.arena_of
+        first = {arena_of.get(held.cluster_queue) for key in reservations.leaving if (held := reservations.get(key))}
+        with_heads = {arena_of.get(name) for name in self._ready}
+        late = self._wake_ups.late(now, arena_of, first | with_heads)
+        first |= paused | {arena_of[head.cluster_queue] for head in heads if self._comes_first(head)}
+        early = self._wake_ups.early(self._cycle, arena_of, first)
         woken = []
         for due in (late, early):
-            for root, resources in due.items():
-                names = [name for name in reservations.trees[root].queues if self.pending.queues[name].wake(resources)]
+            for arena, resources in due.items():
+                queues = reservations.arenas[arena].queues
+                names = [name for name in queues if self.pending.queues[name].wake(resources)]
                 if names and due is early:
-                    self._wake_ups.woke(root, self._cycle)
+                    self._wake_ups.woke(arena, self._cycle)
                 woken += names
-        for root, resources in self._wake_ups.offers(roots, first).items():
-            nodes = reservations.trees[root].queues.items()
+        for arena, resources in self._wake_ups.offers(arena_of, first).items():
+            nodes = reservations.arenas[arena].queues.items()
             woken += [name for name, node in nodes if self.pending.queues[name].offer(resources, partial(fits, node))]
         self._ready.update(woken)
         return bool(woken)
 
     def _comes_first(self, head: Head) -> bool:
-        """Whether released quota belongs to this head before any parked workload of its tree."""
+        """Whether released quota belongs to this head before any parked workload of its arena."""
         return head.preemptor or head.blocked or self.pending.queues[head.cluster_queue].strict
 
     def _apply_decision(self, decision: Reserve | Wait) -> bool:
-        """Applies one decision; returns whether the next cycle in the tree may have another result."""
+        """Applies one decision; returns whether the next cycle in the arena may have another result."""
         key = decision.workload.key
         name = _queue_of(decision)
         entry = self.pending.unchanged_entry(name, decision.workload)
         if entry is None:
             return True  # it has changed since
-        if self.reservations.roots[name] in self.reservations.rebuilt:
+        if self.reservations.arena_of[name] in self.reservations.rebuilt:
             return True  # and so has its input
         if isinstance(decision, Reserve):
             self._assume(key, decision)
@@ -369,7 +373,8 @@ class State:
         self._count_reservation(
             key, reservation(replace(workload, admission=decision.admission, conditions=conditions))
         )
-        self._count_kin(workload)
+        for each in self.kinship.concerned(workload):
+            self._count(each)
 
     def required_checks(self, admission: Admission) -> list[str]:
         """Returns the checks that a workload with this admission must pass; none if its ClusterQueue is gone."""
@@ -411,11 +416,6 @@ class State:
                 self._mark_ready(self.pending.enqueue(workload))
             else:
                 self._stop_waiting(key)
-
-    def _count_kin(self, *versions: Workload | None) -> None:
-        """Counts again the workloads that may count differently after one of them has changed."""
-        for each in self.kinship.concerned(*versions):
-            self._count(each)
 
     def _give_up_quota(self, key: Key) -> None:
         """A workload holds no quota any more, although it exists."""
@@ -467,7 +467,7 @@ class State:
             self._mark_ready(self.reservations.cluster_queues)
 
     def _rebuild(self, names: Iterable[str]) -> None:
-        """Something that these ClusterQueues refer to has changed: wakes their trees when they are built again."""
+        """Something that these ClusterQueues refer to has changed: wakes their arenas when they are built again."""
         changed = set(names)
         self.reservations.mark_stale(changed)
         self._wake_parked_alone(changed)
@@ -480,12 +480,12 @@ class State:
                 self._mark_ready(self.pending.wake(queue.alone))
 
     def _plan_wake_up(self, name: str, resources: set[str] | None) -> None:
-        """Wakes the workloads in the tree of a ClusterQueue that wait for one of the resources (None: for any)."""
+        """Wakes the workloads in the arena of a ClusterQueue that wait for one of the resources (None: for any)."""
         self._wake_ups.add(name, None if resources and PODS_RESOURCE in resources else resources)
         self._mark_ready([name])
 
     def _mark_ready(self, names: Iterable[str]) -> None:
-        """Something about these ClusterQueues has changed: their trees are ready for a cycle."""
+        """Something about these ClusterQueues has changed: their arenas are ready for a cycle."""
         for name in names:
             self._ready.add(name)
             self._changed.add(name)

@@ -1,14 +1,14 @@
 """Parked workloads that will be decided again, because quota or anything else that they wait for has changed.
 
-They are woken twice. Late, when their tree has no heads left and no victim in it is still stopping, at the latest after
-a second, which is when Kueue wakes them: what was parked in the meantime is decided once more, and a search for flavors
-that continues where it stopped may then have another reason. And early, before the next cycle: otherwise workloads
-that have just arrived, or are behind them in their queue, would get the released quota first, and those of lower
-priority would be preempted immediately afterwards. If quota is released in every cycle, the heads that come after the
-woken ones would never be decided: so between two early times there is one cycle more each time, until the tree has no
-heads. Those that fit in the free quota are woken before every cycle: they start, and so delay nobody without end. As in
-Kueue, three things still come first: a preemptor whose victims have just stopped, a head that waited only
-for pods to become ready, and the head of a StrictFIFO queue.
+They are woken twice. Late, when their arena has no heads left and no victim in it is still stopping, at the latest
+after a second, which is when Kueue wakes them: what was parked in the meantime is decided once more, and a search for
+flavors that continues where it stopped may then have another reason. And early, before the next cycle: otherwise
+workloads that have just arrived, or are behind them in their queue, would get the released quota first, and those of
+lower priority would be preempted immediately afterwards. If quota is released in every cycle, the heads that come after
+the woken ones would never be decided: so between two early times there is one cycle more each time, until the arena has
+no heads. Those that fit in the free quota are woken before every cycle: they start, and so delay nobody without end. As
+in Kueue, three things still come first: a preemptor whose victims have just stopped, a head that waited only for pods
+to become ready, and the head of a StrictFIFO queue.
 Separate from ``core.state.state``, which knows these times.
 """
 
@@ -20,7 +20,7 @@ from core.quota.demand import Demand
 from core.quota.node import QueueNode
 
 MAX_WAIT = 1.0
-"""Seconds after which parked workloads are woken regardless of their tree."""
+"""Seconds after which parked workloads are woken regardless of their arena."""
 _WakeUps = dict[str, set[str] | None]
 
 
@@ -33,14 +33,14 @@ class WakeUps:
         self._offers: _WakeUps = {}
         self._since: dict[str, float] = {}
         self._woken: dict[str, tuple[int, int]] = {}
-        """By tree: the cycle for which it was last woken early, and how often since it had no heads."""
+        """By arena: the cycle for which it was last woken early, and how often since it had no heads."""
 
     def __bool__(self) -> bool:
         """Whether any workload will be woken, now or later."""
         return bool(self._late)
 
     def add(self, name: str, resources: set[str] | None) -> None:
-        """Registers the workloads in the tree of this ClusterQueue that wait for one of the resources."""
+        """Registers the workloads in the arena of this ClusterQueue that wait for one of the resources."""
         _add(self._late, name, resources)
         _add(self._early, name, resources)
         _add(self._offers, name, resources)
@@ -49,44 +49,44 @@ class WakeUps:
         """As ``add``, for workloads that would not be woken before the next cycle in Kueue either."""
         _add(self._late, name, resources)
 
-    def late(self, now: float, roots: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
-        """Removes and returns what must be woken late now, by tree; ``busy`` trees have heads or leaving victims."""
+    def late(self, now: float, arena_of: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
+        """Removes and returns what must be woken late now, by arena; ``busy`` arenas have heads or leaving victims."""
         due = [
             name
             for name in sorted(self._late)
-            if roots.get(name) not in busy or now >= self._since.setdefault(name, now) + MAX_WAIT
+            if arena_of.get(name) not in busy or now >= self._since.setdefault(name, now) + MAX_WAIT
         ]
         for name in due:
             self._since.pop(name, None)
             self._early.pop(name, None)
             self._offers.pop(name, None)
-        found = _by_tree(self._late, due, roots)
-        for root in found.keys() - busy:
-            self._woken.pop(root, None)
+        found = _by_arena(self._late, due, arena_of)
+        for arena in found.keys() - busy:
+            self._woken.pop(arena, None)
         return found
 
-    def early(self, cycle: int, roots: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
-        """Removes and returns what must be woken early now, by tree; in ``busy`` trees something comes first."""
+    def early(self, cycle: int, arena_of: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
+        """Removes and returns what must be woken early now, by arena; in ``busy`` arenas something comes first."""
         due = [
             name
             for name in sorted(self._early)
-            if (root := roots.get(name)) is not None and root not in busy and self._rested(root, cycle)
+            if (arena := arena_of.get(name)) is not None and arena not in busy and self._rested(arena, cycle)
         ]
-        return _by_tree(self._early, due, roots)
+        return _by_arena(self._early, due, arena_of)
 
-    def offers(self, roots: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
-        """Removes and returns the resources that are offered to those that fit, by tree."""
-        due = [name for name in sorted(self._offers) if (root := roots.get(name)) is not None and root not in busy]
-        return _by_tree(self._offers, due, roots)
+    def offers(self, arena_of: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
+        """Removes and returns the resources that are offered to those that fit, by arena."""
+        due = [name for name in sorted(self._offers) if (arena := arena_of.get(name)) is not None and arena not in busy]
+        return _by_arena(self._offers, due, arena_of)
 
-    def woke(self, root: str, cycle: int) -> None:
-        """Records that workloads of the tree were woken early for this cycle."""
-        _, times = self._woken.get(root, (0, 0))
-        self._woken[root] = cycle, times + 1
+    def woke(self, arena: str, cycle: int) -> None:
+        """Records that workloads of the arena were woken early for this cycle."""
+        _, times = self._woken.get(arena, (0, 0))
+        self._woken[arena] = cycle, times + 1
 
-    def _rested(self, root: str, cycle: int) -> bool:
-        """Whether enough cycles have passed since the tree was last woken early: one more each time."""
-        last, times = self._woken.get(root, (cycle, -1))
+    def _rested(self, arena: str, cycle: int) -> bool:
+        """Whether enough cycles have passed since the arena was last woken early: one more each time."""
+        last, times = self._woken.get(arena, (cycle, -1))
         return cycle - last > times
 
     def next(self) -> float | None:
@@ -111,11 +111,11 @@ def _add(found: _WakeUps, name: str, resources: set[str] | None) -> None:
     found[name] = None if old is None or resources is None else old | resources
 
 
-def _by_tree(waiting: _WakeUps, due: Iterable[str], roots: Mapping[str, str]) -> _WakeUps:
-    """Removes what is due; returns it by tree."""
+def _by_arena(waiting: _WakeUps, due: Iterable[str], arena_of: Mapping[str, str]) -> _WakeUps:
+    """Removes what is due; returns it by arena."""
     found: _WakeUps = {}
     for name in due:
-        resources, root = waiting.pop(name), roots.get(name)
-        if root is not None:
-            _add(found, root, resources)
+        resources, arena = waiting.pop(name), arena_of.get(name)
+        if arena is not None:
+            _add(found, arena, resources)
     return found

@@ -69,7 +69,7 @@ def test_a_queue_that_joins_the_cohort_meanwhile_brings_its_usage_with_it() -> N
     first_plan(found, lambda: found.set_cluster_queue("a", cluster_queue("a", 0, cohort="B")))
     settle(found)
     assert not found.assumed(Key("ns", "w"))
-    assert found.reservations.trees[found.reservations.roots["b"]].queues["b"].parent.usage[DEFAULT] == 15  # type: ignore[union-attr]
+    assert found.reservations.arenas[found.reservations.arena_of["b"]].queues["b"].parent.usage[DEFAULT] == 15  # type: ignore[union-attr]
 
 
 def test_a_workload_that_arrives_at_the_end_of_a_long_drain_is_considered() -> None:

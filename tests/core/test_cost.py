@@ -148,7 +148,7 @@ def test_cached_data_of_a_clusterqueue_is_bounded() -> None:
             found.set_workload(Key("ns", "w"), workload("w", asked))
             for _ in range(2):
                 schedule(found.snapshot(), found.heads(NOW), found.policy, NOW)
-    known = found.reservations.trees["queue/a"].queues["a"].known
+    known = found.reservations.arenas["queue/a"].queues["a"].known
     memories = [memory for memory in known.values() if isinstance(memory, Memory)]
     assert memories, "nothing was remembered, and nothing is shown"
     assert len(known) <= MAX_DEMANDS

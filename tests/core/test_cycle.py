@@ -72,7 +72,7 @@ def test_what_fits_is_admitted_and_counts_at_once() -> None:
     decision = cycle(found)["w"]
     assert isinstance(decision, Reserve)
     assert (decision.admitted, decision.admission.pod_sets[0].usage) == (True, {CPU: 3000})
-    assert found.reservations.trees["queue/a"].queues["a"].available(DEFAULT) == 2000
+    assert found.reservations.arenas["queue/a"].queues["a"].available(DEFAULT) == 2000
 
 
 def test_a_request_above_the_whole_quota_is_reported_with_numbers_and_parked() -> None:

@@ -128,7 +128,7 @@ def test_nothing_is_ever_above_what_its_limits_allow_but_by_what_victims_still_h
 def test_a_search_that_is_remembered_comes_to_what_a_search_anew_comes_to(state: State) -> None:
     for number in range(12):
         heads, snapshot = state.heads(NOW), state.snapshot()
-        nodes = [node for tree in snapshot.trees.values() for node in tree.queues.values()]
+        nodes = [node for tree in snapshot.arenas.values() for node in tree.queues.values()]
         plan = schedule(snapshot, heads, state.policy, NOW)
         known = [dict(node.known) for node in nodes]
         for node in nodes:
@@ -147,7 +147,7 @@ def test_a_search_that_is_remembered_comes_to_what_a_search_anew_comes_to(state:
 def test_usage_and_what_is_free_are_as_defined(state: State) -> None:
     for _ in drain(state, state.policy, NOW):
         pass
-    for tree in state.reservations.trees.values():
+    for tree in state.reservations.arenas.values():
         for node in (*tree.queues.values(), *tree.cohorts.values()):
             for fr in EVERY:
                 account, queue = Account(state, fr), node.name in tree.queues
@@ -183,7 +183,7 @@ def test_usage_that_is_kept_is_usage_recomputed_after_every_cycle(state: State) 
 def test_a_set_of_victims_is_not_enough_when_any_one_is_left_out(state: State) -> None:
     snapshot = state.snapshot()
     for head in state.heads(NOW):
-        tree = snapshot.trees[snapshot.roots[head.cluster_queue]].copy()
+        tree = snapshot.arenas[snapshot.arena_of[head.cluster_queue]].copy()
         node = tree.queues[head.cluster_queue]
         preemptor = Preemptor(head, node, state.policy)
         requests = {FlavorResource("fa", r): amount for r, amount in head.demand.totals[0].requests.items()}

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 
 from core.model import ClusterQueue, Cohort, Key, Quota
 from core.quota.node import QueueNode, borrowing_level
-from core.quota.tree import Tree, build_trees, circular
+from core.quota.tree import Forest, build_trees, circular
 from core.quota.usage import Reservation
 from tests.builders import DEFAULT, cluster_queue, workload
 
 
-def only(*queues: ClusterQueue, cohorts: dict[str, Cohort] | None = None) -> Tree:
-    (tree,) = build_trees(cohorts or {}, {q.name: q for q in queues}, (), 0).values()
+def only(*queues: ClusterQueue, cohorts: dict[str, Cohort] | None = None) -> Forest:
+    (tree,) = build_trees(cohorts or {}, {q.name: q for q in queues}, ()).values()
     return tree
 
 
@@ -45,7 +45,7 @@ def test_own_quota_of_a_cohort_and_levels_of_borrowing_go_up_the_tree() -> None:
 
 def test_parents_in_a_circle_leave_their_queues_alone() -> None:
     cohorts = {"x": Cohort("x", parent="y"), "y": Cohort("y", parent="x")}
-    trees = build_trees(cohorts, {"a": cluster_queue("a", 5, cohort="x"), "b": cluster_queue("b", 1)}, ("a",), 0)
+    trees = build_trees(cohorts, {"a": cluster_queue("a", 5, cohort="x"), "b": cluster_queue("b", 1)}, ("a",))
     assert sorted(trees) == ["queue/a", "queue/b"]
     assert circular(cohorts, "x") and not circular(cohorts, "z")
 
@@ -66,7 +66,7 @@ def test_usage_that_is_kept_is_usage_recomputed(
         f"q{i}": cluster_queue(f"q{i}", nominal, cohort=f"c{i % 2}", borrowing=borrowing, lending=lending)
         for i, (nominal, borrowing, lending) in enumerate(quotas)
     }
-    trees = build_trees(cohorts, queues, (), 0)
+    trees = build_trees(cohorts, queues, ())
     for number, (index, amount) in enumerate(held):
         name = f"q{index % len(quotas)}"
         tree = next(tree for tree in trees.values() if name in tree.queues)

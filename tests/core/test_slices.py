@@ -43,7 +43,7 @@ def slice_of(old: Workload, cpu: int, **fields: Any) -> Workload:
 
 
 def used(found: State, name: str = "cq") -> int:
-    tree = found.reservations.trees[found.reservations.roots[name]]
+    tree = found.reservations.arenas[found.reservations.arena_of[name]]
     return tree.queues[name].usage.get(DEFAULT, 0)
 
 

@@ -174,7 +174,7 @@ def test_pod_sets_that_do_not_fit_separately_and_together_are_not_offered_quota(
     found.set_flavor("spot", ResourceFlavor("spot"))
     put(found, workload("group", 0, pod_sets=(PodSet("leader", 1, {CPU: 5}), PodSet("worker", 1, {CPU: 4}))))
     (head,) = found.heads(0.0)
-    tree = found.reservations.trees[found.reservations.roots["a"]]
+    tree = found.reservations.arenas[found.reservations.arena_of["a"]]
     assert fits(tree.queues["a"], head.demand) is offered
 
 
@@ -309,7 +309,7 @@ def test_objects_may_come_in_any_order() -> None:
     ready = state(cluster_queue("a", 5))
     found.set_flavor("default", ready.reservations.flavors["default"])
     assert names(found) == ["w"]
-    assert found.reservations.trees["queue/a"].queues["a"].usage == {("default", "cpu"): 2}
+    assert found.reservations.arenas["queue/a"].queues["a"].usage == {("default", "cpu"): 2}
 
 
 def test_workloads_of_a_restarted_queue_are_requeued_before_their_status_is_written() -> None:

@@ -15,8 +15,8 @@ from bench.cycle import NOW, admitted_workload, cluster
 from core.model import Cohort, Key
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.queue.queue import QueueEntry
+from core.quota.arena import Arena
 from core.quota.node import CohortNode, QueueNode
-from core.quota.tree import Tree
 from core.state.drain import drain
 from core.state.state import State
 
@@ -57,12 +57,12 @@ def edit(state: State, turn: int) -> None:
 
 def nodes() -> int:
     """How many trees and nodes of trees there are in this process."""
-    return sum(type(each) in (Tree, QueueNode, CohortNode) for each in gc.get_objects())
+    return sum(type(each) in (Arena, QueueNode, CohortNode) for each in gc.get_objects())
 
 
 def in_use(state: State) -> int:
     """How many of them the State has."""
-    return sum(1 + len(tree.queues) + len(tree.cohorts) for tree in state.reservations.trees.values())
+    return sum(1 + len(tree.queues) + len(tree.cohorts) for tree in state.reservations.arenas.values())
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=["classical", "fair sharing"])
@@ -118,10 +118,10 @@ def test_a_process_does_not_grow_by_a_thousand_changes_of_queues() -> None:
 
 def test_a_change_of_one_clusterqueue_leaves_the_trees_of_others_the_objects_they_are() -> None:
     state = cluster(queues=20, cohorts=4, pending=0, admitted=40)
-    before = dict(state.reservations.trees)
+    before = dict(state.reservations.arenas)
     queue = state.reservations.cluster_queues["cq-0001"]
     state.set_cluster_queue(queue.name, replace(queue, cohort="cohort-2"))
-    after = state.reservations.trees
+    after = state.reservations.arenas
     assert {root for root in before if before[root] is after[root]} == {"cohort/cohort-0", "cohort/cohort-3"}
     state.check()
 

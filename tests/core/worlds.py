@@ -107,11 +107,14 @@ def admitted(workload: Workload, admission: Admission, since: float) -> Workload
 
 @st.composite
 def worlds(draw: st.DrawFn, *, occupied: bool = True) -> State:
-    """A State with up to five ClusterQueues in up to three cohorts; ``occupied`` ones have workloads that run."""
+    """A State with up to five ClusterQueues in up to three cohorts, which may share nodes; ``occupied`` ones have
+    workloads that run.
+    """
     state = State(draw(POLICIES))
     state.set_namespace("ns", {})
+    topology = draw(st.sampled_from([None, "racks"]))
     for flavor in FLAVORS:
-        state.set_flavor(flavor, ResourceFlavor(flavor))
+        state.set_flavor(flavor, ResourceFlavor(flavor, topology_name=topology))
     parents = {"c0": "", "c1": draw(st.sampled_from(["", "c0"])), "c2": draw(st.sampled_from(["", "c0", "c1"]))}
     for name, parent in parents.items():
         if draw(st.booleans()):

@@ -137,7 +137,7 @@ def test_a_job_that_starts_by_preemption_gets_no_warning_that_it_waits(monkeypat
 
 def test_feedback_does_not_change_the_state() -> None:
     lookup = world(PREEMPTS + BIG)
-    tree = lookup.state.reservations.trees[lookup.state.reservations.roots["team-a"]]
+    tree = lookup.state.reservations.arenas[lookup.state.reservations.arena_of["team-a"]]
     before = dict(tree.queues["team-a"].usage)
     for _ in range(3):
         of_job(job(requests={"cpu": "4"}, priority_class="urgent"), lookup)
