@@ -162,7 +162,7 @@ class Provisioning(Reconciler[ProvisioningSituation]):
         """The Workload."""
         return situation.workload.key, situation.workload.uid
 
-    async def refused(self, situation: ProvisioningSituation, write: Write, error: ApiError) -> None:
+    async def refused(self, key: Key, situation: ProvisioningSituation, write: Write, error: ApiError) -> None:
         """Reports an object that is refused on the check that it is for, and tries again with backoff. Its message may
         have a port or an id that differs each time, and each report queues the Workload again.
 
@@ -170,7 +170,7 @@ class Provisioning(Reconciler[ProvisioningSituation]):
         before was interrupted, and the object is used as soon as it arrives.
         """
         if isinstance(write, Create) and (isinstance(error, REFUSALS) or error.status in FAILURES):
-            key, kind, name = situation.workload.key, write.resource.kind, write.manifest["metadata"]["name"]
+            kind, name = write.resource.kind, write.manifest["metadata"]["name"]
             known = self.caches.stores[write.resource].get((key.namespace, name)) is not None
             if (known or not isinstance(error, AlreadyExists)) and (
                 self._refusals.due(key, (kind, name, error.status, error.reason))
@@ -182,10 +182,12 @@ class Provisioning(Reconciler[ProvisioningSituation]):
                         await self.apply(key, situation, report)
         raise error
 
+    def created(self, key: Key, situation: ProvisioningSituation, create: Create, answer: Raw) -> None:
+        """Forgets what was refused before."""
+        self._refusals.forget(key)
+
     def written(self, key: Key, situation: ProvisioningSituation, action: Write | Writes) -> None:
         """Continues at once: not each change of a request or PodTemplate leads to its Workload."""
-        if isinstance(action, Create):
-            self._refusals.forget(key)
         self.queue.add(key)
 
     def gather(self, key: Key) -> ProvisioningSituation | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import ClassVar, Generic, TypeVar, assert_never
 
-from api.objects import Key, Resource
+from api.objects import Key, Raw, Resource
 from controller.events import Recorder
 from controller.kube.errors import ApiError, NotFound
 from controller.kube.log import get_logger
@@ -34,6 +35,8 @@ class Reconciler(ABC, Generic[S]):
     """
 
     workers: ClassVar[int]
+    waits_its_turn: ClassVar[bool] = True
+    """Whether writes wait as long as admission calls have precedence: not those in other clusters."""
 
     def __init__(
         self,
@@ -42,13 +45,14 @@ class Reconciler(ABC, Generic[S]):
         writer: Writer,
         recorder: Recorder,
         *,
+        queue: WorkQueue[Key] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.resource = resource
         self.writer = writer
         self.recorder = recorder
         self.clock = clock
-        self.queue = WorkQueue[Key](name, longest_seconds=30.0)
+        self.queue = queue if queue is not None else WorkQueue[Key](name, longest_seconds=30.0)
 
     @abstractmethod
     def gather(self, key: Key) -> S | None:
@@ -70,12 +74,19 @@ class Reconciler(ABC, Generic[S]):
         """There is nothing to write. Returns when to look again, in seconds."""
         return wait.seconds
 
-    async def refused(self, situation: S, write: Write, error: ApiError) -> None:
+    async def refused(self, key: Key, situation: S, write: Write, error: ApiError) -> None:
         """The API server refuses a write: raises the error if it is to be tried again with backoff."""
         raise error
 
+    def created(self, key: Key, situation: S, create: Create, answer: Raw) -> None:
+        """An object was created; ``answer`` is how the API server stores it."""
+
     def written(self, key: Key, situation: S, action: Write | Writes) -> None:
         """The writes of an action were made. The changes that they cause queue the objects that depend on them."""
+
+    def turn(self, key: Key, *, first: bool) -> AbstractAsyncContextManager[None]:
+        """The context in which a write is decided and made."""
+        return self.writer.turn(key.namespace, first=first)
 
     async def run(self) -> None:
         """Reconciles until cancelled."""
@@ -87,8 +98,11 @@ class Reconciler(ABC, Generic[S]):
         if situation is None:
             return None
         action = self.decide(situation)
+        if not isinstance(action, Wait) and not self.waits_its_turn:
+            await self.apply(key, situation, action)
+            return None
         if not isinstance(action, Wait):
-            async with self.writer.turn(key.namespace, first=self.goes_first(situation, action)):
+            async with self.turn(key, first=self.goes_first(situation, action)):
                 situation = self.gather(key)  # it may have changed while it waited
                 if situation is None:
                     return None
@@ -109,30 +123,29 @@ class Reconciler(ABC, Generic[S]):
     async def _made(self, key: Key, situation: S, write: Write) -> bool:
         """Makes a write. Returns False if its object is gone, or if the API server refuses it and that is handled."""
         try:
-            await self._write(Target(self.resource, key), write)
+            await self._write(key, situation, write)
         except ApiError as error:
             if isinstance(write, Create) or not isinstance(error, NotFound):  # else the watch will report it
-                await self.refused(situation, write, error)
+                await self.refused(key, situation, write, error)
             return False
         return True
 
-    async def _write(self, reconciled: Target, write: Write) -> None:
+    async def _write(self, key: Key, situation: S, write: Write) -> None:
         match write:
             case Patch():
-                at = write.target or reconciled
+                at = write.target or Target(self.resource, key)
                 how: PatchType = "apply" if write.apply else "merge"
                 await self.writer.patch(*at, write.body, subresource=write.subresource, kind=how)
                 for event in write.target_events:
                     self.recorder.tell(*at, write.body["metadata"]["uid"], event)
             case Create():
-                await self.writer.create(write.resource, write.manifest)
+                self.created(key, situation, write, await self.writer.create(write.resource, write.manifest))
             case Delete():
-                await self.writer.delete(*(write.target or reconciled), write.uid)
+                await self.writer.delete(*(write.target or Target(self.resource, key)), write.uid)
             case _:
                 assert_never(write)
 
     def emit(self, situation: S, *events: Event) -> None:
         """Emits events on the object."""
-        key, uid = self.about(situation)
         for each in events:
-            self.recorder.tell(self.resource, key, uid, each)
+            self.recorder.tell(self.resource, *self.about(situation), each)

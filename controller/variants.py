@@ -140,25 +140,27 @@ class Variants(Reconciler[VariantFamily]):
         waits = [refused[flavor] - situation.now for flavor in situation.refused]
         return min([*waits, *([] if wait.seconds is None else [wait.seconds])], default=None)
 
-    async def refused(self, situation: VariantFamily, write: Write, error: ApiError) -> None:
+    async def refused(self, key: Key, situation: VariantFamily, write: Write, error: ApiError) -> None:
         """A variant that is refused is reported on the parent, which does without that flavor until it is tried again.
         One that exists but has not arrived by watch is none: the write of before was interrupted.
         """
         if not isinstance(write, Create) or not isinstance(error, REFUSALS):
             raise error
-        parent, key = situation.parent, key_of(write.manifest)
-        known = self.caches.get(key)
-        unseen = isinstance(error, AlreadyExists) and (known is None or known.variant_of == parent.uid)
+        variant = key_of(write.manifest)
+        known = self.caches.get(variant)
+        unseen = isinstance(error, AlreadyExists) and (known is None or known.variant_of == situation.parent.uid)
         until = self.clock() + (UNSEEN_SECONDS if unseen else REFUSED_SECONDS)
-        self._refused.setdefault(parent.key, {})[write.part] = until
-        if not unseen and self._refusals.due(parent.key, (key, error.status, error.reason)):
-            text = f'Variant Workload "{key}" could not be created: {error.message}'
+        self._refused.setdefault(key, {})[write.part] = until
+        if not unseen and self._refusals.due(key, (variant, error.status, error.reason)):
+            text = f'Variant Workload "{variant}" could not be created: {error.message}'
             self.emit(situation, failed(names.Event.FAILED_CREATE, text))
-        self.queue.add(parent.key)
+        self.queue.add(key)
+
+    def created(self, key: Key, situation: VariantFamily, create: Create, answer: Raw) -> None:
+        """Forgets what was refused before."""
+        self._refused.get(key, {}).pop(create.part, None)
+        self._refusals.forget(key)
 
     def written(self, key: Key, situation: VariantFamily, action: Write | Writes) -> None:
         """Continues at once."""
-        if isinstance(action, Create):
-            self._refused.get(key, {}).pop(action.part, None)
-            self._refusals.forget(key)
         self.queue.add(key)

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from core.multikueue import here, there
+from core.multikueue import here
 from core.multikueue.hopeless import NO_WORKER
 from tests.faults import Fault, Request, Reset
 
@@ -165,20 +165,22 @@ HERE: Mapping[here.Why, str] = {
     "refused": "queue it again",
     "finish": "finish as in the worker",
     "release": "release",
+    "copy": "copy the status of the job",
 }
 """The point of each update that ``core.multikueue.here`` decides."""
-THERE: Mapping[type, tuple[str, ...]] = {
-    there.Offer: ("create the copy",),
-    there.Begin: ("create the job",),
-    there.Change: (
-        *("deactivate the copy", "change the priority of the copy", "shrink the copy", "open the preemption gate"),
-    ),
-    there.Forward: ("change the job",),
-    there.Later: (),
-    there.Withdraw: ("delete the job", "release the copy", "delete the copy"),
+THERE: Mapping[str, tuple[str, ...]] = {
+    "offer": ("create the copy",),
+    "begin": ("create the job",),
+    "deactivate": ("deactivate the copy",),
+    "follow": ("change the priority of the copy", "shrink the copy"),
+    "open gate": ("open the preemption gate",),
+    "forward": ("change the job",),
+    "withdraw": ("delete the job", "release the copy", "delete the copy"),
 }
 """The points of each action that ``core.multikueue.there`` decides."""
 DECIDED: Mapping[str, tuple[str, ...] | str] = {
+    "core/multikueue/here.py": tuple(dict.fromkeys(HERE.values())),
+    "core/multikueue/there.py": tuple(point for points in THERE.values() for point in points),
     "core/provisioning/rules.py": "requests for nodes: no quota depends on them, and tests/cluster/test_provisioning.py"
     " has their crash points",
     "core/variants/rules.py": "concurrent admission, off by default: tests/controller/test_variants.py has each write"
@@ -211,16 +213,7 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/pod_owners.py:PodOwnerReconciler._apply": "the steps for groups of pods: tests/cluster/test_pods.py",
     "controller/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
     "controller/multikueue/clusters.py:Clusters._report": ("status of a MultiKueueCluster",),
-    "controller/multikueue/workloads.py:MultiKueue._apply_there": (
-        *THERE[there.Begin],
-        *THERE[there.Change],
-        *THERE[there.Forward],
-    ),
     "controller/multikueue/quotas.py:Quotas.reconcile": "quota of the workers added up: computed again at each start",
-    "controller/multikueue/workloads.py:MultiKueue._copy_status": ("copy the status of the job",),
-    "controller/multikueue/workloads.py:MultiKueue._offer": THERE[there.Offer],
-    "controller/multikueue/workloads.py:MultiKueue._update": tuple(dict.fromkeys(HERE.values())),
-    "controller/multikueue/workloads.py:MultiKueue._withdraw": THERE[there.Withdraw],
     "controller/multikueue/workloads.py:MultiKueue.reconcile_check": ("status of an AdmissionCheck of MultiKueue",),
     "controller/reconciler.py:Reconciler._write": tuple(
         dict.fromkeys(point for points in DECIDED.values() if not isinstance(points, str) for point in points)

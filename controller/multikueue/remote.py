@@ -95,6 +95,7 @@ class Remote:
             resources.WORKLOADS: Store(resources.WORKLOADS.plural, self._copy, {"one-of-several": _one_of_several})
         }
         self._kinds = {kind.resource: kind for kind in kinds}
+        self._served = tuple(self._kinds)
         costs = {resource.plural: self._cost_of(kind) for resource, kind in self._kinds.items()}
         costs[resources.WORKLOADS.plural] = self._cost_of_copy
         self._size_limit = SizeLimit(most, pool=pool, costs=costs)
@@ -158,6 +159,7 @@ class Remote:
             refused=f"serves a malformed Workload: {wrong}" if wrong else refused,
             job_refused=why,
             job_refused_since=since,
+            served=self._served,
         )
         if not seen.malformed:
             self._malformed_since.pop(key, None)

@@ -11,10 +11,10 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import assert_never
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import structlog
@@ -30,8 +30,10 @@ from controller.metrics import QueueingMetrics
 from controller.multikueue.clusters import Clusters
 from controller.multikueue.quotas import Quotas
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
+from controller.reconciler import Reconciler
 from controller.settings import Settings
 from controller.writes import Writer
+from core.actions import Action, Create, Patch, Wait, Write, Writes
 from core.feedback.rules import plain
 from core.feedback.submission import of_workload
 from core.feedback.workers import why_never
@@ -41,7 +43,7 @@ from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import kind_at
 from core.jobs.mirrored import Mirrored
 from core.jobs.mirrored_owners import MIRRORED_OWNERS, several_of
-from core.model import Workload, events
+from core.model import Workload
 from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker
 from core.multikueue.siblings import Siblings
@@ -51,7 +53,6 @@ from core.wire.active import condition_of, is_active
 
 log = structlog.get_logger(__name__)
 
-WORKERS = 20
 AT_ONCE = 100
 """So many Workloads, which take some milliseconds, are looked at before other tasks can run."""
 TAKE_OVER_SECONDS = 5.0
@@ -60,8 +61,10 @@ REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
 """The answers of a worker that does not take an object."""
 
 
-class MultiKueue:
+class MultiKueue(Reconciler[Group]):
     """Everything of MultiKueue in the cluster of the controller. ``run`` while this process leads."""
+
+    workers = 20
 
     def __init__(
         self,
@@ -75,17 +78,14 @@ class MultiKueue:
         externals: Iterable[External] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__("multikueue", resources.WORKLOADS, writer, recorder, clock=clock)
         self.caches = caches
-        self.writer = writer
-        self.recorder = recorder
         self.metrics = metrics
         self.settings = settings.multikueue
-        self.clock = clock
         self.owners = tuple(each for each in MIRRORED_OWNERS if each.resource in caches.stores)
         self.jobs = tuple(kind for kind in caches.kinds if kind.elsewhere)
         self.externals = tuple(externals)
         self.kinds: tuple[Mirrored, ...] = (*self.jobs, *self.owners, *self.externals)
-        self.queue = WorkQueue[Key]("multikueue", longest_seconds=30.0)
         self.checks = WorkQueue[str]("multikueue-checks", longest_seconds=30.0)
         self.turned = WorkQueue[str]("multikueue-turned", longest_seconds=30.0)
         self.clusters = Clusters(
@@ -112,7 +112,7 @@ class MultiKueue:
             lost_timeout=self.settings.policy.worker_lost_timeout,
             clock=clock,
         )
-        self._orphans: defaultdict[str, set[Key]] = defaultdict(set)
+        self.orphans: defaultdict[str, set[Key]] = defaultdict(set)
         """Copies whose Workload here was deleted, by worker. Of a worker that is lost only those that it is known to
         have: ``_collect`` finds others when it is back.
         """
@@ -144,7 +144,7 @@ class MultiKueue:
     async def run(self) -> None:
         """Reconcile until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.queue.run(WORKERS, self.reconcile))
+            group.create_task(super().run())
             group.create_task(self.checks.run(1, self.reconcile_check))
             group.create_task(self.turned.run(1, self.reconcile_turned))
             if self.settings.automates_quota:
@@ -201,7 +201,7 @@ class MultiKueue:
             for remote in self.clusters.remotes():
                 remote.forget(key)
                 if remote.connected or remote.has(key):
-                    self._orphans[remote.name].add(key)
+                    self.orphans[remote.name].add(key)
         self.changed(key)
 
     def _job_changed(self, kind: Mirrored) -> Callable[[Raw | None, Raw | None], None]:
@@ -244,7 +244,7 @@ class MultiKueue:
                     if not place % AT_ONCE:
                         await asyncio.sleep(0)
                     if key not in self.caches.workloads:
-                        self._orphans[remote.name].add(key)
+                        self.orphans[remote.name].add(key)
                         remote.queue.add(key)
 
     async def reconcile_turned(self, cluster: str) -> None:
@@ -252,11 +252,11 @@ class MultiKueue:
         if self.settings.automates_quota:
             self.quotas.all_changed()
         if ("", cluster) not in self.clusters.store:
-            self._orphans.pop(cluster, None)
+            self.orphans.pop(cluster, None)
         remote = self.clusters.remote(cluster)
         back = remote.queue if remote is not None and remote.connected else None
         if back is not None:
-            for place, key in enumerate(tuple(self._orphans.get(cluster, ())), start=1):
+            for place, key in enumerate(tuple(self.orphans.get(cluster, ())), start=1):
                 back.add(key)
                 if not place % AT_ONCE:
                     await asyncio.sleep(0)
@@ -281,140 +281,51 @@ class MultiKueue:
             with contextlib.suppress(NotFound):
                 await self.writer.patch(resources.ADMISSION_CHECKS, Key("", name), patch, subresource="status")
 
-    async def reconcile(self, key: Key) -> float | None:
-        """Makes the next write about a Workload in this cluster. Returns when to look again, in seconds."""
-        action = self._here(key)
-        if isinstance(action, here.Wait):
-            return action.seconds
-        async with self._one_by_one(key), self.writer.turn(key.namespace, first=True):
-            action = self._here(key)  # it may have changed while it waited
-            with contextlib.suppress(NotFound):  # it was deleted meanwhile; the watch will report it
-                match action:
-                    case here.Wait():
-                        return action.seconds
-                    case here.Update():
-                        await self._update(key, action)
-                    case here.CopyStatus():
-                        await self._copy_status(action)
-                    case _:
-                        assert_never(action)
-        return None
+    def gather(self, key: Key) -> Group | None:
+        """What is known of a Workload here and in its workers; None while a reservation of it is written."""
+        group = self.group(key)
+        if group.local is None or self.caches.state.assumed(key):
+            return None
+        if group.raw is not None and group.unassigned:  # not in ``group``, which each worker calls, and it costs much
+            group = replace(group, workers=self._never(group.raw, group.workers))
+        return group
+
+    def decide(self, situation: Group) -> Action:
+        """The next write about a Workload in this cluster."""
+        return here.decide(situation)
+
+    def about(self, situation: Group) -> tuple[Key, str]:
+        """The Workload."""
+        assert situation.local is not None
+        return situation.local.key, situation.local.uid
+
+    @contextlib.asynccontextmanager
+    async def turn(self, key: Key, *, first: bool) -> AsyncIterator[None]:
+        """Groups of one object are decided one by one: each decision knows where the others are."""
+        async with self._one_by_one(key), super().turn(key, first=first):
+            yield
 
     def _one_by_one(self, key: Key) -> contextlib.AbstractAsyncContextManager[None]:
-        """A lock for the groups of one object: each decision knows where the others are."""
+        """A lock for the groups of one object."""
         raw = self.caches.workloads.get(key)
         if raw is None or several_of(raw) is None:
             return contextlib.nullcontext()
         return self._locks.setdefault(str(meta.labels(raw).get(names.Label.JOB_UID)), asyncio.Lock())
 
-    def _here(self, key: Key) -> here.Action:
-        group = self.group(key)
-        if self.caches.state.assumed(key):  # a reservation is being written
-            return here.Wait()
-        if group.raw is not None and group.unassigned:  # not in ``group``, which each worker calls, and it costs much
-            group = replace(group, workers=self._never(group.raw, group.workers))
-        return here.decide(group)
-
-    async def _update(self, key: Key, action: here.Update) -> None:
-        before = self.caches.get(key)
-        await self.writer.patch(resources.WORKLOADS, key, action.patch, subresource="status")
-        log.info("multikueue workload", workload=str(key), why=action.why, worker=action.worker)
+    def written(self, key: Key, situation: Group, action: Write | Writes) -> None:
+        """Logs and counts what was decided about the Workload."""
+        if not isinstance(action, Patch) or action.after is None or situation.local is None:
+            return
+        admission, worker = situation.local.admission, action.after.cluster_name if action.why == "admit" else ""
+        log.info("multikueue workload", workload=str(key), why=action.why, worker=worker)
         if action.why == "nominate":
             self._rounds[key] = self.clock()
-        if action.message:
-            event = events.Event(events.NORMAL, names.Event.MULTIKUEUE, action.message)
-            if action.why in ("out of sync", "refused", "hopeless"):
-                event = events.failed(names.Event.MULTIKUEUE, action.message)
-            self.recorder.tell(resources.WORKLOADS, key, action.after.uid, event)
-        if action.worker and before is not None and before.admission is not None:
-            if action.after.holds(names.Condition.ADMITTED) and not before.holds(names.Condition.ADMITTED):
-                admitted = events.admitted_by_checks(action.after, self.clock())
-                self.recorder.tell(resources.WORKLOADS, key, action.after.uid, admitted)
-            self.metrics.admitted_by_worker(before.admission.cluster_queue, action.worker)
-
-    async def _copy_status(self, action: here.CopyStatus) -> None:
-        await self.writer.patch(action.resource, key_of(action.of), action.patch, subresource="status")
+        if worker and admission is not None:
+            self.metrics.admitted_by_worker(admission.cluster_queue, worker)
 
     async def reconcile_there(self, remote: Remote, key: Key) -> float | None:
         """Makes the next write about a Workload in one worker."""
-        group = self.group(key)
-        if group.raw is None and key not in self._orphans.get(remote.name, ()):
-            return None
-        worker = self._with_former(key, group, remote)
-        if group.raw is None and any(self._taken_over(job, remote.name) for job in worker.jobs):
-            return TAKE_OVER_SECONDS
-        action = there.decide(group, worker)
-        if action is None:
-            if group.raw is None and worker.connected and worker.workload is None and not worker.jobs:
-                self._orphans[remote.name].discard(key)
-            return None
-        if isinstance(action, there.Later):
-            return action.seconds
-        if isinstance(action, there.Offer) and (wait := remote.again.get(key, 0.0) - self.clock()) > 0:
-            return wait
-        await self._apply_there(remote, key, group, action)
-        return None
-
-    async def _apply_there(self, remote: Remote, key: Key, group: Group, action: there.Action) -> None:
-        writer = remote.writer
-        log.debug("multikueue worker", cluster=remote.name, workload=str(key), action=type(action).__name__)
-        match action:
-            case there.Offer():
-                await self._offer(remote, key, action.manifest)
-                if group.local is not None and group.local.admission is not None:
-                    self.metrics.dispatched_to_worker(group.local.admission.cluster_queue, remote.name)
-            case there.Begin():
-                assert group.kind is not None
-                try:
-                    for manifest in action.manifests:
-                        await writer.create(group.kind.resource, manifest)
-                except REFUSALS as error:
-                    remote.refused_jobs[key] = _why(error), remote.refused_jobs.get(key, ("", self.clock()))[1]
-                    self.queue.add(key)
-                    raise
-                remote.refused_jobs.pop(key, None)
-            case there.Change():
-                await writer.patch(resources.WORKLOADS, key, action.patch, subresource=action.subresource)
-            case there.Forward():
-                with contextlib.suppress(NotFound):
-                    await writer.patch(action.resource, key_of(action.of), action.patch)
-            case there.Withdraw():
-                await self._withdraw(remote, key, action)
-            case there.Later():
-                pass
-            case _:
-                assert_never(action)
-
-    async def _offer(self, remote: Remote, key: Key, manifest: Raw) -> None:
-        """Creates the Workload in a worker; a refusal is reported here, and tried again with backoff. If the worker
-        stores another spec, the copy is withdrawn, and offered again later.
-        """
-        try:
-            answer = await remote.writer.create(resources.WORKLOADS, manifest)
-        except REFUSALS as error:
-            if remote.refuses(key, _why(error), kind=f"{error.status} {error.reason}"):
-                self.queue.add(key)
-            raise
-        changed = sorted(mirror.differing(manifest["spec"], answer["spec"]) - there.IN_PLACE)
-        if not changed:
-            remote.forget(key)
-            return
-        remote.again[key] = self.clock() + CHANGED_SECONDS
-        why = f"worker changed {', '.join(f'spec.{field}' for field in changed)}"
-        if remote.refuses(key, why, kind=why):
-            self.queue.add(key)
-
-    async def _withdraw(self, remote: Remote, key: Key, action: there.Withdraw) -> None:
-        remote.refused_jobs.pop(key, None)
-        by_kind = {(resource.api_version, resource.kind): resource for resource in remote.stores}
-        for job in action.jobs:
-            resource = by_kind[job["apiVersion"], job["kind"]]
-            await remote.writer.delete(resource, key_of(job), job["metadata"]["uid"])
-        with contextlib.suppress(NotFound):
-            if action.release is not None:
-                await remote.writer.patch(resources.WORKLOADS, key, action.release)
-        if action.workload is not None:
-            await remote.writer.delete(resources.WORKLOADS, key, action.workload["metadata"]["uid"])
+        return await _There(self, remote).reconcile(key)
 
     def group(self, key: Key) -> Group:
         """Returns what is known of a Workload here and in its workers. None of these is configured while its
@@ -452,7 +363,7 @@ class MultiKueue:
         found = self.caches.get(local.replaces) if local.replaces is not None else None
         return found if found is not None and found.owner == local.owner else None
 
-    def _with_former(self, key: Key, group: Group, remote: Remote) -> Worker:
+    def with_former(self, key: Key, group: Group, remote: Remote) -> Worker:
         """What a worker has of a Workload; of a slice of an elastic job also the job that names an earlier one."""
         found = group.worker(remote.name) or replace(self._shared(remote.seen(key), key), configured=False)
         kind, job = group.kind, group.job
@@ -462,7 +373,7 @@ class MultiKueue:
         made = former is not None and meta.controller(former) is None and kind.made_for(job, former)
         return replace(found, former=former) if made else found
 
-    def _taken_over(self, remote: Raw, cluster: str) -> bool:
+    def taken_over(self, remote: Raw, cluster: str) -> bool:
         """Whether a slice of the same job that was admitted in this worker will take over an object there, which still
         names a slice that was deleted here.
         """
@@ -595,6 +506,88 @@ class MultiKueue:
             if check is not None and conditions.is_ours(check):
                 return check
         return None
+
+
+class _Copy(NamedTuple):
+    """A Workload, and what one worker has of it."""
+
+    group: Group
+    worker: Worker
+
+
+class _There(Reconciler[_Copy]):
+    """Reconciles Workloads in one worker."""
+
+    waits_its_turn = False
+
+    def __init__(self, multikueue: MultiKueue, remote: Remote) -> None:
+        recorder, clock = multikueue.recorder, multikueue.clock
+        super().__init__(remote.name, resources.WORKLOADS, remote.writer, recorder, queue=remote.queue, clock=clock)
+        self.here = multikueue
+        self.remote = remote
+
+    def gather(self, key: Key) -> _Copy | None:
+        """What is known of a Workload that is here, or was."""
+        group = self.here.group(key)
+        if group.raw is None and key not in self.here.orphans.get(self.remote.name, ()):
+            return None
+        return _Copy(group, self.here.with_former(key, group, self.remote))
+
+    def decide(self, situation: _Copy) -> Action:
+        """The next write in the worker."""
+        group, worker = situation
+        if group.raw is None and any(self.here.taken_over(job, self.remote.name) for job in worker.jobs):
+            return Wait(TAKE_OVER_SECONDS)
+        action = there.decide(group, worker)
+        if isinstance(action, Create):
+            wait = self.remote.again.get(key_of(action.manifest), 0.0) - self.clock()
+            return Wait(wait) if wait > 0 else action
+        return action
+
+    def about(self, situation: _Copy) -> tuple[Key, str]:
+        """The copy of the Workload."""
+        copied = situation.worker.workload
+        assert copied is not None
+        return key_of(copied), meta.uid(copied)
+
+    async def idle(self, key: Key, situation: _Copy, wait: Wait) -> float | None:
+        """Forgets a Workload that was deleted here, if the worker has nothing of it."""
+        group, worker = situation
+        if wait == Wait() and group.raw is None and worker.connected and worker.workload is None and not worker.jobs:
+            self.here.orphans[self.remote.name].discard(key)
+        return wait.seconds
+
+    async def refused(self, key: Key, situation: _Copy, write: Write, error: ApiError) -> None:
+        """Reports here that the worker does not take a Workload or its job, and tries again with backoff."""
+        if isinstance(write, Create) and isinstance(error, REFUSALS):
+            if write.resource != resources.WORKLOADS:
+                since = self.remote.refused_jobs.get(key, ("", self.clock()))[1]
+                self.remote.refused_jobs[key] = _why(error), since
+                self.here.queue.add(key)
+            elif self.remote.refuses(key, _why(error), kind=f"{error.status} {error.reason}"):
+                self.here.queue.add(key)
+        raise error
+
+    def created(self, key: Key, situation: _Copy, create: Create, answer: Raw) -> None:
+        """If the worker stores another spec of a Workload, the copy is withdrawn, and offered again later."""
+        if create.resource != resources.WORKLOADS:
+            return
+        changed = sorted(mirror.differing(create.manifest["spec"], answer["spec"]) - there.IN_PLACE)
+        if not changed:
+            self.remote.forget(key)
+        else:
+            self.remote.again[key] = self.clock() + CHANGED_SECONDS
+            why = f"worker changed {', '.join(f'spec.{field}' for field in changed)}"
+            if self.remote.refuses(key, why, kind=why):
+                self.here.queue.add(key)
+        local = situation.group.local
+        if local is not None and local.admission is not None:
+            self.here.metrics.dispatched_to_worker(local.admission.cluster_queue, self.remote.name)
+
+    def written(self, key: Key, situation: _Copy, action: Write | Writes) -> None:
+        """Forgets why the job was refused when it was created or withdrawn."""
+        if isinstance(action, Writes):
+            self.remote.refused_jobs.pop(key, None)
 
 
 def _job_uid(raw: Raw) -> str:

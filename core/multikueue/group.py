@@ -7,14 +7,18 @@ from dataclasses import dataclass, field, replace
 
 from api import names
 from api.names import Annotation, Condition, FinishedReason, PendingReason
+from api.objects import Resource
 from core.jobs import meta
+from core.jobs.kinds import ALL
 from core.jobs.mirrored import Mirrored
+from core.jobs.mirrored_owners import MIRRORED_OWNERS
 from core.model import CheckState, Raw, Workload
 from core.multikueue.shape import MALFORMED
 from core.multikueue.siblings import Siblings, turn
 from core.wire.active import condition_of
 from core.wire.timestamps import maybe_epoch
 
+SERVED = tuple({kind.resource: None for kind in (*ALL, *MIRRORED_OWNERS)})
 _NEVER = (PendingReason.MISCONFIGURED, PendingReason.NO_MATCHING_FLAVOR, PendingReason.EXCEEDS_MAX_QUOTA)
 
 
@@ -46,7 +50,7 @@ class Worker:
     server does not take the job, or what is wrong with the one that it serves, and ``job_refused_since`` since when.
     ``never`` is why it could never admit the Workload, by what is known of its queues. ``former`` is the job there if
     it names an earlier slice than this one. ``shared`` is whether other Workloads, of other groups of the same object,
-    need these objects there.
+    need these objects there. ``served`` are the resources of these objects.
     """
 
     name: str
@@ -61,6 +65,7 @@ class Worker:
     never: str = ""
     former: Raw | None = None
     shared: bool = False
+    served: tuple[Resource, ...] = SERVED
 
     @property
     def own_jobs(self) -> tuple[Raw, ...]:
@@ -243,7 +248,7 @@ class Group:
         return first is not None and first < turn(self.local)
 
 
-def first(workers: Sequence[Worker], condition: str) -> Worker | None:
+def earliest(workers: Sequence[Worker], condition: str) -> Worker | None:
     """The worker where a condition of the Workload has been True longest; of several in one second the first."""
     since = [(at, place) for place, each in enumerate(workers) if (at := each.since(condition)) is not None]
     return workers[min(since)[1]] if since else None

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from msgspec.structs import replace
 
 from api import names
 from api.names import MULTIKUEUE_CONTROLLER, CheckState, Condition, FinishedReason
-from api.objects import Resource
+from api.objects import key_of
+from core.actions import Action, Patch, Target, Wait, first, status
 from core.jobs import meta
 from core.jobs.template import merge_diff
 from core.model import CheckState as State
 from core.model import Raw, Workload
+from core.model.events import NORMAL, WARNING, Event, admitted_by_checks
 from core.multikueue.dispatch import nominated
-from core.multikueue.group import Group, Worker, first
+from core.multikueue.group import Group, Worker, earliest
 from core.multikueue.hopeless import NO_WORKER, sentence
 from core.multikueue.shape import MALFORMED
 from core.wire.active import condition_of
-from core.wire.conditions import status_patch
 from core.wire.guard import guarded
 from core.workload import transitions
 
@@ -41,40 +41,12 @@ REFUSED_SECONDS = 60.0
 
 
 Why = Literal[
-    "reject", "retry", "out of sync", "refused", "admit", "nominate", "record", "hopeless", "finish", "release"
+    "reject", "retry", "out of sync", "refused", "admit", "nominate", "record", "hopeless", "finish", "release", "copy"
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """A patch of the Workload's status. ``message`` is that of the event, if there is one. ``worker`` is the one that
-    admitted it.
-    """
-
-    patch: Raw
-    after: Workload
-    why: Why
-    message: str = ""
-    worker: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CopyStatus:
-    """A patch of the status of an object of the job here."""
-
-    resource: Resource
-    of: Raw
-    patch: Raw
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do; in so many seconds time alone will change that."""
-
-    seconds: float | None = None
-
-
-Action = Update | CopyStatus | Wait
+WARNS: frozenset[Why] = frozenset({"out of sync", "refused", "hopeless"})
+"""The updates whose event is a warning."""
 Rule = Callable[[Group], Action | None]
 
 
@@ -83,11 +55,7 @@ def decide(group: Group) -> Action:
     if group.local is None or not group.followed:
         return Wait()
     group = dataclasses.replace(group, workers=group.offered)
-    for rule in RULES if group.check is not None and group.configured else WITHOUT_CONFIG:
-        action = rule(group)
-        if action is not None:
-            return action
-    return Wait()
+    return first(RULES if group.check is not None and group.configured else WITHOUT_CONFIG, group) or Wait()
 
 
 def unsupported(g: Group) -> Action | None:
@@ -205,7 +173,7 @@ def lost(g: Group) -> Action | None:
         return None
     name = g.local.cluster_name
     if not name:
-        if (found := first([each for each in g.configured if not each.leaves], Condition.ADMITTED)) is not None:
+        if (found := earliest([each for each in g.configured if not each.leaves], Condition.ADMITTED)) is not None:
             return _update(g, replace(g.local, cluster_name=found.name, nominated=()), "record")
         text = "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it"
         return _checked(g, CheckState.RETRY, text, "retry")
@@ -252,7 +220,7 @@ def admitted_there(g: Group) -> Action | None:
         return None
     asked = (g.local.cluster_name,) if g.assigned else (g.place,) if g.place else g.local.nominated
     stays = [each for each in g.configured if each.name in asked and not each.leaves]
-    if (worker := first(stays, Condition.ADMITTED)) is None:
+    if (worker := earliest(stays, Condition.ADMITTED)) is None:
         return None
     message = f'The workload was admitted on "{worker.name}"'
     after = replace(_with(g, CheckState.READY, message), cluster_name=worker.name, nominated=())
@@ -260,7 +228,7 @@ def admitted_there(g: Group) -> Action | None:
     if known and transitions.checks_ready(after) and after.active and not after.holds(Condition.DEACTIVATION_TARGET):
         after = transitions.admitted_in_step(after, g.now)
         after = transitions.pods_awaited(after, g.now) if g.policy.follows_pods else after
-    return _update(g, after, "admit", message, worker.name)
+    return _update(g, after, "admit", message)
 
 
 def running_there(g: Group) -> Action | None:
@@ -336,7 +304,7 @@ def _chosen(g: Group, condition: str) -> Worker | None:
     """The worker that was chosen, or else the first, if that condition of the Workload is True there."""
     assert g.local is not None
     name = g.local.cluster_name
-    return first([each for each in g.workers if not name or each.name == name], condition)
+    return earliest([each for each in g.workers if not name or each.name == name], condition)
 
 
 def _ended_by_eviction(g: Group, worker: Worker) -> bool:
@@ -357,7 +325,7 @@ def _job_lost(g: Group, worker: Worker) -> bool:
     return not g.kind.ended_there(g.kind.parts(g.job), g.now)
 
 
-def _status_of(g: Group, worker: Worker) -> CopyStatus | None:
+def _status_of(g: Group, worker: Worker) -> Patch | None:
     """Copies the status of the first object of the job that differs from that in the worker."""
     if g.kind is None or g.job is None:
         return None
@@ -372,12 +340,14 @@ def _status_of(g: Group, worker: Worker) -> CopyStatus | None:
     return None
 
 
-def _copied(g: Group, part: Raw, changes: Raw) -> CopyStatus:
+def _copied(g: Group, part: Raw, changes: Raw) -> Patch:
     assert g.kind is not None
-    return CopyStatus(g.kind.resource, part, guarded({"status": changes}, part, version=False))
+    return Patch(
+        guarded({"status": changes}, part, version=False), "status", Target(g.kind.resource, key_of(part)), why="copy"
+    )
 
 
-def _cleared(g: Group) -> CopyStatus | None:
+def _cleared(g: Group) -> Patch | None:
     """The job of an evicted Workload that no worker has any more, or whose worker is lost, has no pods."""
     found = g.kind.shown(g.job, g.related) if g.kind is not None and g.job is not None else None
     return _copied(g, found[0], found[1]) if found is not None else None
@@ -414,7 +384,11 @@ def _checked(
     return _update(g, _with(g, state, text), why, text if told else "")
 
 
-def _update(g: Group, after: Workload, why: Why, message: str = "", worker: str = "") -> Update | None:
+def _update(g: Group, after: Workload, why: Why, message: str = "") -> Patch | None:
+    """Returns the write that changes the status; ``message`` is that of an event."""
     assert g.local is not None
-    patch = status_patch(g.local, after)
-    return Update(patch, after, why, message, worker) if patch else None
+    told = [Event(WARNING if why in WARNS else NORMAL, names.Event.MULTIKUEUE, message)] if message else []
+    begins = after.holds(Condition.ADMITTED) and not g.local.holds(Condition.ADMITTED)
+    if why == "admit" and begins and after.admission is not None:
+        told.append(admitted_by_checks(after, g.now))
+    return status(g.local, after, why, *told)

@@ -14,13 +14,14 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from api.names import Condition
 from api.objects import key_of
+from core.actions import Create, Patch, Wait, Writes
 from core.feedback.rules import plain
 from core.feedback.submission import of_workload
 from core.feedback.workers import why_never
@@ -314,40 +315,37 @@ class _Fleet:
         for _ in range(MOST_STEPS):
             group = self._group(key, now)
             action = here.decide(group)
-            if not isinstance(action, here.Update):
+            if not isinstance(action, Patch) or action.after is None:
                 break
             if action.why == "nominate":
                 self.rounds[key] = group.now
-            if action.worker:
-                self.choices[key].append(Choice(now, action.worker, self._others(group, action.worker, now)))
+            if action.why == "admit":
+                worker = action.after.cluster_name
+                self.choices[key].append(Choice(now, worker, self._others(group, worker, now)))
             self.manager.update(action.after, now)
-        if isinstance(action, here.Wait) and action.seconds is not None:
+        if isinstance(action, Wait) and action.seconds is not None:
             self._expect(now + action.seconds, key)
         wanted = dataclasses.replace(group, job=None)  # the jobs of workers are not simulated
-        for worker in group.workers:
-            if worker.name in self.workers:
-                self._reconcile_there(wanted, worker, key, now)
+        for each in group.workers:
+            if each.name in self.workers:
+                self._reconcile_there(wanted, each, key, now)
 
     def _reconcile_there(self, group: Group, worker: Worker, key: Key, now: float) -> None:
         cluster = self.workers[worker.name]
         match there.decide(group, worker):
-            case there.Offer() if cluster.has_another(key):
+            case Create() if cluster.has_another(key):
                 pass
-            case there.Offer(manifest):
+            case Create(manifest):
                 course = self.manager.timeline.courses[key]
                 run_for, ready_after = course.arrival.run_for, course.arrival.ready_after
                 cluster.offer(manifest, run_for, ready_after, course.arrival.workload.uid, now)
-            case there.Withdraw():
+            case Writes(why="withdraw"):
                 if key in cluster.copies:
                     cluster.withdraw(key, now)
-            case there.Change(patch):
+            case Patch(patch, target=None):
                 cluster.change(key, patch, now)
-            case there.Later(seconds):
+            case Wait(seconds) if seconds is not None:
                 self._expect(now + seconds, key)
-            case there.Begin() | there.Forward() | None:
-                pass
-            case unknown:
-                assert_never(unknown)
 
     def _expect(self, at: float, key: Key) -> None:
         heapq.heappush(self.due, (at, next(self.numbers), key))

@@ -35,16 +35,16 @@ from controller.refusals import REPORT_SECONDS
 from controller.settings import Settings
 from controller.sweeps import Sweeps
 from controller.watched import rows
+from core.actions import Action, Patch, Wait
 from core.jobs.kinds import BATCH_JOB
 from core.model.events import Event
-from core.multikueue import here as rules_here
 from core.multikueue import there as rules_there
 from core.multikueue.here import REFUSED_SECONDS
 from core.multikueue.kubeconfig import Allowed
 from core.multikueue.profile import Provider
 from core.state.state import State
 from core.wire.merge import merged
-from tests.core.multikueue.groups import EARLIER, NOW, conditions, copy, job, there, workload
+from tests.core.multikueue.groups import EARLIER, NOW, conditions, copy, job, there, word, workload
 from tests.eventually import PATIENCE
 
 KEY = key_of(workload())
@@ -70,7 +70,7 @@ class Api:
     def turn(self, namespace: str, *, first: bool) -> contextlib.AbstractAsyncContextManager[None]:
         return contextlib.nullcontext()
 
-    async def patch(self, resource: Resource, key: Key, body: Raw, *, subresource: str = "") -> None:
+    async def patch(self, resource: Resource, key: Key, body: Raw, *, subresource: str = "", **more: Any) -> None:
         self.patches.append((key, body))
 
 
@@ -151,11 +151,12 @@ class World:
     def there(self, remote: Remote) -> str:
         """What is written in a worker."""
         group = self.multikueue.group(KEY)
-        return type(rules_there.decide(group, self.multikueue._with_former(KEY, group, remote))).__name__
+        return word(rules_there.decide(group, self.multikueue.with_former(KEY, group, remote)))
 
-    def here(self) -> rules_here.Action:
+    def here(self) -> Action:
         """What is written here."""
-        return self.multikueue._here(KEY)
+        group = self.multikueue.gather(KEY)
+        return self.multikueue.decide(group) if group is not None else Wait()
 
 
 def test_a_job_whose_check_is_removed_runs_on_and_is_followed() -> None:
@@ -163,27 +164,27 @@ def test_a_job_whose_check_is_removed_runs_on_and_is_followed() -> None:
     remote = world.worker("w1", copied=copy(Admitted="True"), runs=True)
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
     world.workload(check=None, cluster="w1", Admitted="True")
-    assert world.there(remote) == "NoneType"
+    assert world.there(remote) == ""
     world.multikueue.queue.drop()
     remote.queue.drop()
     world.workload(check=None, Evicted="True")
     assert (len(world.multikueue.queue), len(remote.queue)) == (1, 1)
-    assert world.there(remote) == "Change"
+    assert world.there(remote) == "deactivate"
     world.multikueue.queue.drop()
     remote.queue.drop()
     world.workload(check=None, held=False, Evicted="True")
     assert len(remote.queue) == 1
-    assert world.there(remote) == "Withdraw"
+    assert world.there(remote) == "withdraw"
 
 
 def test_only_workers_that_the_config_names_are_offered_a_workload() -> None:
     world = World("w1")
     first, other = world.worker("w1"), world.worker("w9")
     world.workload(check=CheckState.PENDING, nominated=("w1", "w9"))
-    assert (world.there(first), world.there(other)) == ("Offer", "NoneType")
+    assert (world.there(first), world.there(other)) == ("offer", "")
     world.configure("w9")
     first.stores[resources.WORKLOADS].observe("ADDED", copy(Admitted="True"))
-    assert (world.there(first), world.there(other)) == ("Withdraw", "Offer")
+    assert (world.there(first), world.there(other)) == ("withdraw", "offer")
 
 
 def test_a_job_whose_config_is_deleted_runs_on_and_gives_its_quota_back_when_it_is_evicted() -> None:
@@ -191,13 +192,13 @@ def test_a_job_whose_config_is_deleted_runs_on_and_gives_its_quota_back_when_it_
     remote = world.worker("w1", copied=copy(Admitted="True"), runs=True)
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
     world.observe(resources.MULTIKUEUE_CONFIGS, {"metadata": {"name": "config"}}, event="DELETED")
-    assert (world.here(), world.there(remote)) == (rules_here.Wait(), "NoneType")
+    assert (world.here(), world.there(remote)) == (Wait(), "")
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True", Evicted="True")
-    assert (world.here(), world.there(remote)) == (rules_here.Wait(), "Change")
+    assert (world.here(), world.there(remote)) == (Wait(), "deactivate")
     for resource in (resources.WORKLOADS, BATCH_JOB.resource):
         for raw in tuple(remote.stores[resource]):
             remote.stores[resource].observe("DELETED", raw)
-    assert isinstance(world.here(), rules_here.CopyStatus)
+    assert word(world.here()) == "copy"
 
 
 def test_a_job_whose_config_is_deleted_finishes_and_is_withdrawn() -> None:
@@ -206,9 +207,9 @@ def test_a_job_whose_config_is_deleted_finishes_and_is_withdrawn() -> None:
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
     world.observe(resources.MULTIKUEUE_CONFIGS, {"metadata": {"name": "config"}}, event="DELETED")
     action = world.here()
-    assert isinstance(action, rules_here.Update) and action.why == "finish"
+    assert isinstance(action, Patch) and action.why == "finish"
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True", Finished="True")
-    assert world.there(remote) == "Withdraw"
+    assert world.there(remote) == "withdraw"
 
 
 def test_a_changed_config_is_looked_at_in_steps_for_many_workloads() -> None:
@@ -234,7 +235,8 @@ def test_a_malformed_copy_in_one_worker_does_not_stop_the_choice_of_another() ->
     remote = world.worker("w2", copied=merged(copy(), {"status": {"conditions": "x"}}))
     world.workload(check=CheckState.PENDING, nominated=("w1", "w2"))
     action = world.here()
-    assert isinstance(action, rules_here.Update) and (action.why, action.worker) == ("admit", "w1")
+    assert isinstance(action, Patch) and action.after is not None
+    assert (action.why, action.after.cluster_name) == ("admit", "w1")
     wrong = "serves a malformed Workload: status.conditions: must be a list"
     assert remote.seen(KEY).hopeless == wrong
 
@@ -258,7 +260,7 @@ def test_a_malformed_job_in_one_worker_does_not_stop_what_is_decided_by_another(
     world.worker("w2", copied=copy(Admitted="True", Finished=f"True/Succeeded@{EARLIER}"))
     world.workload(check=CheckState.READY, cluster="w2", Admitted="True")
     action = world.here()
-    assert isinstance(action, rules_here.Update) and action.why == "finish"
+    assert isinstance(action, Patch) and action.why == "finish"
 
 
 def test_a_job_that_its_worker_serves_malformed_is_queued_again_after_a_minute() -> None:
@@ -268,11 +270,11 @@ def test_a_job_that_its_worker_serves_malformed_is_queued_again_after_a_minute()
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
     odd = merged(good, {"metadata": {"resourceVersion": "8"}, "status": {"conditions": "x"}})
     remote.stores[BATCH_JOB.resource].observe("MODIFIED", odd)
-    assert world.here() == rules_here.Wait(REFUSED_SECONDS)
+    assert world.here() == Wait(REFUSED_SECONDS)
     world.now += REFUSED_SECONDS
     action = world.here()
-    assert isinstance(action, rules_here.Update) and action.why == "refused"
-    assert 'Worker cluster "w1" serves a malformed Job: cannot be read: TypeError' in action.message
+    assert isinstance(action, Patch) and action.why == "refused"
+    assert 'Worker cluster "w1" serves a malformed Job: cannot be read: TypeError' in action.events[0].message
     remote.stores[BATCH_JOB.resource].observe("MODIFIED", merged(good, {"metadata": {"resourceVersion": "9"}}))
     assert remote.seen(KEY).job_refused == ""
 
@@ -286,16 +288,16 @@ def test_an_object_that_the_job_creates_in_a_worker_with_its_labels_stays() -> N
     child = merged(made, {"metadata": {"name": "j-child", "uid": "u-child", "ownerReferences": [owner]}})
     remote.stores[BATCH_JOB.resource].observe("ADDED", child)
     assert remote.jobs(KEY) == (made,)
-    assert world.there(remote) == "NoneType"
+    assert world.there(remote) == ""
 
 
 def test_a_worker_without_an_object_loses_its_job_after_the_timeout() -> None:
     world = World("w1")
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
-    assert world.here() == rules_here.Wait(LOST_SECONDS)
+    assert world.here() == Wait(LOST_SECONDS)
     world.now += LOST_SECONDS
     action = world.here()
-    assert isinstance(action, rules_here.Update) and action.why == "retry"
+    assert isinstance(action, Patch) and action.why == "retry"
 
 
 def test_an_evicted_job_does_not_wait_for_another_worker_that_is_lost() -> None:
@@ -305,7 +307,7 @@ def test_an_evicted_job_does_not_wait_for_another_worker_that_is_lost() -> None:
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
     world.workload(check=CheckState.PENDING, Evicted="True")
     action = world.here()
-    assert isinstance(action, rules_here.CopyStatus) and action.patch["status"] == {"active": None}
+    assert isinstance(action, Patch) and action.why == "copy" and action.body["status"] == {"active": None}
 
 
 @pytest.mark.parametrize("connected", [True, False])
@@ -316,7 +318,7 @@ def test_an_evicted_job_waits_for_its_worker_that_the_config_names_no_more(conne
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
     world.configure("w2")
     world.workload(check=CheckState.PENDING, Evicted="True")
-    assert world.here() == rules_here.Wait(None if connected else LOST_SECONDS)
+    assert world.here() == Wait(None if connected else LOST_SECONDS)
 
 
 def test_a_lost_worker_is_reported_once_with_its_first_trouble() -> None:
@@ -360,7 +362,7 @@ async def test_without_the_lease_nothing_is_written_in_a_worker(monkeypatch: pyt
             decided.append(world.there(remote))
             with pytest.raises(Fenced):
                 await world.multikueue.reconcile_there(remote, KEY)
-    assert decided == ["Offer", "Begin", "Withdraw"]
+    assert decided == ["offer", "begin", "withdraw"]
     assert remote.client.fenced == 3
 
 
@@ -402,7 +404,7 @@ async def test_a_worker_that_is_back_loses_what_is_left_there() -> None:
     world.observe(resources.MULTIKUEUE_CLUSTERS, {"metadata": {"name": "w1"}}, event="DELETED")
     await world.multikueue.clusters.reconcile("w1")
     await world.multikueue.reconcile_turned("w1")
-    assert not world.multikueue._orphans
+    assert not world.multikueue.orphans
 
 
 async def test_a_job_whose_slice_is_deleted_here_waits_for_the_larger_one_to_take_it_over() -> None:
@@ -410,7 +412,7 @@ async def test_a_job_whose_slice_is_deleted_here_waits_for_the_larger_one_to_tak
     remote = world.worker("w1", copied=copy(owned=True, Admitted="True"), runs=True)
     worker = Answers(remote, lambda body: body)
     remote.writer = cast(Any, worker)
-    world.multikueue._orphans["w1"].add(KEY)
+    world.multikueue.orphans["w1"].add(KEY)
     world.observe(BATCH_JOB.resource, job(status={"active": 1}))
 
     def larger(**found: str) -> None:
@@ -581,7 +583,7 @@ def test_of_a_lost_worker_only_what_it_has_is_remembered() -> None:
     world.worker("w2", connected=False)
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
     world.observe(resources.WORKLOADS, workload(), event="DELETED")
-    assert {name: keys for name, keys in world.multikueue._orphans.items() if keys} == {"w1": {KEY}}
+    assert {name: keys for name, keys in world.multikueue.orphans.items() if keys} == {"w1": {KEY}}
     assert lost.has(KEY) and not lost.has(Key("other", "one"))
 
 
@@ -728,8 +730,8 @@ def test_a_workload_that_no_worker_could_take_by_its_queues_is_reported_before_a
     remote.survey.caches.start()
     world.workload(check=CheckState.PENDING, nominated=["w1"])
     action = world.here()
-    assert isinstance(action, rules_here.Update) and action.why == "hopeless"
-    assert action.message == 'No worker cluster can take it: w1: no namespace "ns"'
+    assert isinstance(action, Patch) and action.why == "hopeless"
+    assert action.events[0].message == 'No worker cluster can take it: w1: no namespace "ns"'
 
 
 class Answers:
@@ -816,10 +818,10 @@ async def test_a_job_that_its_worker_does_not_take_is_queued_again_after_a_minut
             await world.multikueue.reconcile_there(remote, KEY)
         world.now += REFUSED_SECONDS / 2
         if world.now < NOW + REFUSED_SECONDS:
-            assert world.here() == rules_here.Wait(REFUSED_SECONDS / 2)
+            assert world.here() == Wait(REFUSED_SECONDS / 2)
     action = world.here()
-    assert isinstance(action, rules_here.Update) and action.why == "refused"
-    assert action.message == 'Worker cluster "w1" does not take the job: no jobs here, Previously: "Ready"'
+    assert isinstance(action, Patch) and action.why == "refused"
+    assert action.events[0].message == 'Worker cluster "w1" does not take the job: no jobs here, Previously: "Ready"'
 
 
 def test_queues_that_may_not_be_read_do_not_make_a_worker_lost() -> None:

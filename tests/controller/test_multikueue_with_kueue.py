@@ -21,6 +21,7 @@ from api.objects import Key, Raw, Resource, key_of
 from controller.kube.errors import Conflict
 from controller.multikueue.clusters import Cluster
 from controller.multikueue.remote import Remote
+from core.actions import Wait
 from core.jobs.kinds import BATCH_JOB
 from core.multikueue import there as rules_there
 from core.wire.active import condition_of
@@ -144,7 +145,7 @@ class Stored(Api):
         super().__init__()
         self.world = world
 
-    async def patch(self, resource: Resource, key: Key, body: Raw, *, subresource: str = "") -> None:
+    async def patch(self, resource: Resource, key: Key, body: Raw, *, subresource: str = "", **more: Any) -> None:
         await super().patch(resource, key, body, subresource=subresource)
         raw: Raw | None = self.world.caches.stores[resource].get(key)
         assert raw is not None
@@ -268,4 +269,4 @@ async def test_nothing_is_changed_in_what_kueue_has_made(manager: Manager) -> No
     group = manager.multikueue.group(manager.key)
     (worker,) = group.workers
     assert worker.workload is not None and worker.workload["metadata"]["finalizers"] == [FINALIZER]
-    assert rules_there.decide(group, worker) is None
+    assert rules_there.decide(group, worker) == Wait()

@@ -8,11 +8,12 @@ import pytest
 
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Raw, Resource
+from core.actions import Patch, Wait, Writes
 from core.jobs.external import External, plural
 from core.multikueue import here
 from core.multikueue.group import Group, Worker
-from core.multikueue.there import Begin, decide
-from tests.core.multikueue.groups import copy, group
+from core.multikueue.there import decide
+from tests.core.multikueue.groups import copy, group, manifests
 
 KIND = External("PipelineRun.v1.tekton.dev")
 
@@ -43,8 +44,8 @@ def test_the_resource_has_the_usual_plural(kind: str, wanted: str) -> None:
 
 def test_the_job_in_the_worker_is_run_by_its_own_controller_and_has_no_owner() -> None:
     found = decide(of_run(run()), Worker("w1", workload=copy(Admitted="True")))
-    assert isinstance(found, Begin)
-    (made,) = found.manifests
+    assert isinstance(found, Writes) and found.why == "begin"
+    (made,) = manifests(found)
     assert (made["apiVersion"], made["kind"], made["spec"]) == ("tekton.dev/v1", "PipelineRun", {"tasks": [1]})
     assert made["metadata"].keys() == {"name", "namespace", "labels", "annotations"}
 
@@ -54,15 +55,20 @@ def test_its_whole_status_is_shown_here() -> None:
     remote = run("", status)
     worker = Worker("w1", workload=copy(Admitted="True"), jobs=(remote,))
     found = here.decide(replace(of_run(run()), workers=(worker,)))
-    assert isinstance(found, here.CopyStatus) and found.resource == KIND.resource
-    assert found.patch["status"] == status
+    assert (
+        isinstance(found, Patch)
+        and found.why == "copy"
+        and found.target is not None
+        and found.target.resource == KIND.resource
+    )
+    assert found.body["status"] == status
     bare = replace(worker, jobs=(run(""),))
-    assert here.decide(replace(of_run(run(status=status)), workers=(bare,))) == here.Wait()
+    assert here.decide(replace(of_run(run(status=status)), workers=(bare,))) == Wait()
 
 
 def test_a_job_that_another_controller_runs_is_rejected() -> None:
     found = here.decide(of_run(run("another"), check=CheckState.PENDING, cluster=""))
-    assert isinstance(found, here.Update) and found.why == "reject"
+    assert isinstance(found, Patch) and found.why == "reject"
 
 
 @pytest.mark.parametrize(
@@ -73,10 +79,10 @@ def test_a_job_that_another_controller_runs_is_rejected() -> None:
 def test_it_is_not_finished_when_it_was_only_deleted_there(check: str, cluster: str, wanted: str | None) -> None:
     left = Worker("w1", workload=copy(Admitted="True", Finished="True/OwnerNotFound"))
     found = here.decide(replace(of_run(run(), check=check, cluster=cluster), workers=(left, Worker("w2"))))
-    assert (found.why if isinstance(found, here.Update) else None) == wanted
+    assert (found.why if isinstance(found, Patch) and found.after is not None else None) == wanted
 
 
 def test_it_is_finished_with_its_workload_there() -> None:
     worker = Worker("w1", workload=copy(Admitted="True", Finished="True/Succeeded"), jobs=(run(""),))
     found = here.decide(replace(of_run(run()), workers=(worker,)))
-    assert isinstance(found, here.Update) and found.why == "finish"
+    assert isinstance(found, Patch) and found.why == "finish"

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Raw
+from core.actions import Patch, Wait
 from core.jobs.kinds.rayservice import RAY_SERVICE
 from core.multikueue.group import Group, Policy, Worker
-from core.multikueue.there import Forward, decide
+from core.multikueue.there import decide
 from tests.core.multikueue.groups import copy, group
 
 
@@ -29,17 +30,17 @@ def decided(here: Raw, there: Raw, policy: Policy | None = None) -> object:
 
 def test_a_new_configuration_of_a_service_reaches_its_worker() -> None:
     found = decided(service("two"), service("one", size=2))
-    assert isinstance(found, Forward)
-    assert found.patch == {"spec": {"serveConfigV2": "two"}, "metadata": {"uid": "u", "resourceVersion": "4"}}
+    assert isinstance(found, Patch) and found.why == "forward"
+    assert found.body == {"spec": {"serveConfigV2": "two"}, "metadata": {"uid": "u", "resourceVersion": "4"}}
 
 
 def test_it_is_removed_there_too() -> None:
     found = decided(service(None), service("one"))
-    assert isinstance(found, Forward)
-    assert found.patch["spec"] == {"serveConfigV2": None}
+    assert isinstance(found, Patch) and found.why == "forward"
+    assert found.body["spec"] == {"serveConfigV2": None}
 
 
 def test_nothing_else_is_changed_there() -> None:
-    assert decided(service("one"), service("one", size=2)) is None
-    assert decided(service("two"), service("one"), Policy(forwards=False)) is None
-    assert decided(service("two"), service("one", deletionTimestamp="2027-01-15T08:00:00Z")) is None
+    assert decided(service("one"), service("one", size=2)) == Wait()
+    assert decided(service("two"), service("one"), Policy(forwards=False)) == Wait()
+    assert decided(service("two"), service("one", deletionTimestamp="2027-01-15T08:00:00Z")) == Wait()

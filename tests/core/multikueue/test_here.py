@@ -9,8 +9,9 @@ from msgspec import structs
 
 from api.names import CheckState
 from api.objects import Raw
+from core.actions import Patch, Wait
 from core.multikueue.group import Group, Policy, Worker
-from core.multikueue.here import CopyStatus, Update, Wait, decide
+from core.multikueue.here import decide
 from core.wire.merge import merged
 from tests.core.multikueue.groups import EARLIER, NOW, copy, group, job, there
 
@@ -43,8 +44,9 @@ def summary(group: Group) -> tuple[str, ...]:
     action = decide(group)
     if isinstance(action, Wait):
         return ("wait", "" if action.seconds is None else f"{action.seconds:g}")
-    if isinstance(action, CopyStatus):
-        return ("copy", str(action.patch["status"]))
+    if isinstance(action, Patch) and action.why == "copy":
+        return ("copy", str(action.body["status"]))
+    assert isinstance(action, Patch) and action.after is not None
     if action.why == "finish":
         done = action.after.condition("Finished")
         assert done is not None
@@ -427,10 +429,10 @@ def test_a_write_is_not_repeated(case: str) -> None:
     """The state after a write asks for another action, or for none: rules do not alternate."""
     given, _ = CASES[case]
     action = decide(given)
-    if isinstance(action, Update):
+    if isinstance(action, Patch) and action.after is not None:
         check = next((each for each in action.after.checks if each.name == "mk"), None)
         again = decide(replace(given, local=action.after, check=check))
-        assert not (isinstance(again, Update) and again.why == action.why)
+        assert not (isinstance(again, Patch) and again.why == action.why)
 
 
 CHOICES: dict[str, tuple[Group, bool]] = {
@@ -466,14 +468,14 @@ CHOICES: dict[str, tuple[Group, bool]] = {
 def test_whether_the_choice_of_a_worker_admits_the_workload(case: str) -> None:
     given, wanted = CHOICES[case]
     action = decide(given)
-    assert isinstance(action, Update) and action.why == "admit"
-    assert action.after.holds("Admitted") == wanted
+    assert isinstance(action, Patch) and action.after is not None
+    assert action.why == "admit" and action.after.holds("Admitted") == wanted
 
 
 @pytest.mark.parametrize("follows", [False, True])
 def test_with_wait_for_pods_ready_the_same_write_has_that_condition(*, follows: bool) -> None:
     policy = Policy(follows_pods=follows)
     action = decide(group(on("w1", Admitted="True"), policy=policy, Admitted="False"))
-    assert isinstance(action, Update)
+    assert isinstance(action, Patch) and action.after is not None
     true = {each.type: each.status for each in action.after.conditions}
     assert true == {"QuotaReserved": True, "Admitted": True} | ({"PodsReady": False} if follows else {})

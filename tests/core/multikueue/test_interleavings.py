@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from api.names import CheckState, Condition
 from api.objects import Raw
+from core.actions import Create, Patch, Wait, Writes
 from core.jobs.kinds import BATCH_JOB
 from core.model import Admission, PodSetAssignment, Workload
 from core.multikueue import here, there
@@ -25,7 +26,7 @@ from core.wire.decode import WorkloadContext
 from core.wire.merge import merged
 from core.wire.timestamps import stamp
 from core.workload import transitions
-from tests.core.multikueue.groups import NOW, job, workload
+from tests.core.multikueue.groups import NOW, job, manifests, withdrawn, workload
 
 POLICY = Policy()
 COMPLETE: Raw = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
@@ -100,10 +101,11 @@ class Clusters:
     def write_here(self) -> None:
         action = here.decide(self.group())
         match action:
-            case here.Update():
+            case Patch(after=Workload()):
+                assert action.after is not None
                 self.become(action.after)
-            case here.CopyStatus():
-                self.job = merged(self.job, {"status": action.patch["status"]})
+            case Patch(why="copy"):
+                self.job = merged(self.job, {"status": action.body["status"]})
 
     def become(self, after: Workload) -> None:
         patch = status_patch(self.local, after)
@@ -139,21 +141,22 @@ class Clusters:
     def write_there(self, remote: Remote) -> None:
         action = there.decide(self.group(), remote.worker())
         match action:
-            case there.Offer() if "workload" not in remote.has:
+            case Create() if "workload" not in remote.has:
                 remote.has["workload"] = self.created(action.manifest)
-            case there.Begin() if "job" not in remote.has:
-                (made,) = action.manifests
+            case Writes(why="begin") if "job" not in remote.has:
+                (made,) = manifests(action)
                 remote.has["job"] = self.created(made)
                 self.check_one_copy()
-            case there.Change() if self.current(remote, action.patch["metadata"]):
-                remote.has["workload"] = merged(remote.has["workload"], action.patch)
+            case Patch(target=None) if self.current(remote, action.body["metadata"]):
+                remote.has["workload"] = merged(remote.has["workload"], action.body)
                 remote.changed("workload")
-            case there.Withdraw():
-                for what, found in (("job", next(iter(action.jobs), None)), ("workload", action.workload)):
+            case Writes(why="withdraw"):
+                jobs, workload = withdrawn(action)
+                for what, gone in (("job", next(iter(jobs), "")), ("workload", workload)):
                     now = remote.has.get(what)
-                    if found is not None and now is not None and now["metadata"]["uid"] == found["metadata"]["uid"]:
+                    if now is not None and now["metadata"]["uid"] == gone:
                         del remote.has[what]
-        if action is not None:
+        if not isinstance(action, Wait):
             remote.look()  # the answer of a write enters the store
 
     def created(self, manifest: Raw) -> Raw:

@@ -8,12 +8,13 @@ import pytest
 
 from api.names import CheckState
 from api.objects import Raw
+from core.actions import Patch, Wait, Writes
 from core.jobs.kinds import POD, POD_GROUP
 from core.jobs.kinds.pod import Pod
 from core.multikueue import here
 from core.multikueue.group import Group, Worker
-from core.multikueue.there import Begin, Withdraw, decide
-from tests.core.multikueue.groups import NOW, copy, group
+from core.multikueue.there import decide
+from tests.core.multikueue.groups import NOW, copy, group, manifests, uids, withdrawn, word
 
 GATE = "kueue.x-k8s.io/admission"
 RUNNING: Raw = {
@@ -34,7 +35,7 @@ def pod(name: str = "p", *, group_of: int = 0, gated: bool = True, status: Raw |
     gates = {"schedulingGates": [{"name": GATE}]} if gated else {}
     spec: Raw = {"containers": [{"name": "c", "image": "i"}], **gates}
     raw = {"metadata": found | metadata, "spec": spec, "status": status or {"phase": "Pending"}}
-    return POD.lean(raw, lambda shared, /, **own: shared | own)
+    return {"apiVersion": "v1", "kind": "Pod", **POD.lean(raw, lambda shared, /, **own: shared | own)}
 
 
 def of_pods(*pods: Raw, cluster: str = "w1", evicted: str = "False") -> Group:
@@ -55,8 +56,8 @@ def run(*pods: Raw) -> Worker:
 
 def test_each_pod_of_a_group_is_created_in_the_worker_with_its_gate() -> None:
     found = decide(of_pods(pod("a", group_of=2), pod("b", group_of=2)), run(pod("a", group_of=2)))
-    assert isinstance(found, Begin)
-    (made,) = found.manifests
+    assert isinstance(found, Writes) and found.why == "begin"
+    (made,) = manifests(found)
     assert (made["apiVersion"], made["kind"], made["metadata"]["name"]) == ("v1", "Pod", "b")
     assert made["spec"]["schedulingGates"] == [{"name": GATE}]
     assert made["metadata"]["labels"]["kueue.x-k8s.io/multikueue-origin"] == "multikueue"
@@ -65,14 +66,13 @@ def test_each_pod_of_a_group_is_created_in_the_worker_with_its_gate() -> None:
 
 def test_a_pod_that_has_ended_is_not_created_again() -> None:
     ended = pod("a", group_of=2, status=RUNNING | {"phase": "Succeeded"})
-    assert decide(of_pods(ended, pod("b", group_of=2)), run(pod("b", group_of=2))) is None
+    assert decide(of_pods(ended, pod("b", group_of=2)), run(pod("b", group_of=2))) == Wait()
 
 
 def test_a_pod_of_a_group_that_is_gone_here_is_deleted_in_the_worker() -> None:
     given = of_pods(pod("b", group_of=3), pod("c", group_of=3))
     found = decide(given, run(*(pod(name, group_of=3) for name in "abc")))
-    assert isinstance(found, Withdraw)
-    assert ([each["metadata"]["name"] for each in found.jobs], found.workload) == (["a"], None)
+    assert withdrawn(found) == (uids(pod("a", group_of=3)), "")
 
 
 def test_a_pod_that_replaces_one_of_its_name_gets_its_own_pod_in_the_worker() -> None:
@@ -81,13 +81,13 @@ def test_a_pod_that_replaces_one_of_its_name_gets_its_own_pod_in_the_worker() ->
     earlier["metadata"] |= {"annotations": annotations}
     given = replace(of_pods(pod()), workers=(run(earlier),))
     found = decide(given, run(earlier))
-    assert isinstance(found, Withdraw) and found.workload is None
-    assert here.decide(given) == here.Wait()
+    assert withdrawn(found)[1] == ""
+    assert here.decide(given) == Wait()
     earlier["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
-    assert decide(given, run(earlier)) is None
+    assert decide(given, run(earlier)) == Wait()
     made = decide(given, run())
-    assert isinstance(made, Begin)
-    assert made.manifests[0]["metadata"]["annotations"]["kueue.x-k8s.io/multikueue-origin-uid"] == "u-p"
+    assert isinstance(made, Writes) and made.why == "begin"
+    assert manifests(made)[0]["metadata"]["annotations"]["kueue.x-k8s.io/multikueue-origin-uid"] == "u-p"
 
 
 STATUS: dict[str, tuple[Raw, Raw, Raw | None]] = {
@@ -116,10 +116,10 @@ def test_the_caches_keep_the_whole_status_of_a_pod_that_runs_elsewhere() -> None
 def test_a_status_is_written_once() -> None:
     remote = pod(gated=False) | {"status": RUNNING}
     first = here.decide(replace(of_pods(pod()), workers=(run(remote),)))
-    assert isinstance(first, here.CopyStatus)
-    assert first.resource == POD.resource
-    assert first.patch["status"]["podIP"] == "10.0.0.1"
-    assert here.decide(replace(of_pods(pod(status=RUNNING)), workers=(run(remote),))) == here.Wait()
+    assert isinstance(first, Patch) and first.why == "copy"
+    assert first.target is not None and first.target.resource == POD.resource
+    assert first.body["status"]["podIP"] == "10.0.0.1"
+    assert here.decide(replace(of_pods(pod(status=RUNNING)), workers=(run(remote),))) == Wait()
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
@@ -130,11 +130,11 @@ def test_a_pod_that_its_worker_evicts_has_not_ended_here(phase: str, gone: bool)
     jobs = () if gone else (pod(gated=False, deletionTimestamp="2027-01-15T08:00:00Z") | {"status": ends},)
     worker = Worker("w1", workload=copy(Evicted="True", Finished=f"True/{phase}"), jobs=jobs)
     found = here.decide(replace(of_pods(pod(status=RUNNING)), workers=(worker,)))
-    assert isinstance(found, here.Update) and found.why == "retry"
+    assert isinstance(found, Patch) and found.why == "retry"
     evicted = of_pods(pod(status=RUNNING), cluster="", evicted="True")
-    assert here.decide(replace(evicted, workers=(worker,))) == here.Wait()
+    assert here.decide(replace(evicted, workers=(worker,))) == Wait()
     cleared = here.decide(replace(evicted, workers=(Worker("w1"),)))
-    assert isinstance(cleared, here.CopyStatus) and cleared.patch["status"]["phase"] == "Pending"
+    assert isinstance(cleared, Patch) and cleared.why == "copy" and cleared.body["status"]["phase"] == "Pending"
 
 
 def stopped(name: str, phase: str) -> Raw:
@@ -151,12 +151,12 @@ def test_pods_of_a_group_that_its_worker_evicts_have_not_ended_here() -> None:
     mine = [pod(name, group_of=2, status=RUNNING) for name in "ab"]
     first, last = stopped("a", "Failed"), stopped("b", "Failed")
     found = here.decide(replace(of_pods(*mine), workers=(seen(first, stopped("b", "Running")),)))
-    assert isinstance(found, here.Update) and found.why == "retry"
+    assert isinstance(found, Patch) and found.why == "retry"
     evicted = of_pods(*mine, cluster="", evicted="True")
-    assert here.decide(replace(evicted, workers=(seen(first, last),))) == here.Wait()
-    assert decide(evicted, seen(first, stopped("b", "Running"))) is None
+    assert here.decide(replace(evicted, workers=(seen(first, last),))) == Wait()
+    assert decide(evicted, seen(first, stopped("b", "Running"))) == Wait()
     going = decide(evicted, seen(first, last))
-    assert isinstance(going, Withdraw) and (going.jobs, going.workload) == ((), copy(Evicted="True"))
+    assert withdrawn(going) == ([], uids(copy())[0])
 
 
 def test_a_pod_of_a_group_that_had_succeeded_before_its_worker_evicted_the_group_has_ended() -> None:
@@ -165,8 +165,8 @@ def test_a_pod_of_a_group_that_had_succeeded_before_its_worker_evicted_the_group
     worker = Worker("w1", workload=copy(Evicted="True"), jobs=(done, stopped("b", "Failed")))
     evicted = replace(of_pods(*mine, cluster="", evicted="True"), workers=(worker,))
     found = here.decide(evicted)
-    assert isinstance(found, here.CopyStatus) and found.patch["status"]["phase"] == "Succeeded"
-    assert isinstance(decide(evicted, worker), Withdraw)
+    assert isinstance(found, Patch) and found.why == "copy" and found.body["status"]["phase"] == "Succeeded"
+    assert word(decide(evicted, worker)) == "withdraw"
 
 
 def test_a_pod_that_ended_before_its_worker_evicted_it_has_ended() -> None:
@@ -174,7 +174,7 @@ def test_a_pod_that_ended_before_its_worker_evicted_it_has_ended() -> None:
     ended = pod(gated=False) | {"status": ends}
     worker = Worker("w1", workload=copy(Evicted="True", Finished="True/Succeeded"), jobs=(ended,))
     found = here.decide(replace(of_pods(pod(status=RUNNING)), workers=(worker,)))
-    assert isinstance(found, here.CopyStatus) and found.patch["status"]["phase"] == "Succeeded"
+    assert isinstance(found, Patch) and found.why == "copy" and found.body["status"]["phase"] == "Succeeded"
 
 
 @pytest.mark.parametrize("pods", [(pod(status=RUNNING),), (pod("a", group_of=2, status=RUNNING), pod("b", group_of=2))])
@@ -182,5 +182,5 @@ def test_an_evicted_pod_shows_no_node_any_more_when_no_worker_has_it(pods: tuple
     given = of_pods(*pods, cluster="", evicted="True")
     assert isinstance(given.kind, Pod) and given.job is not None and given.kind.active(given.job)
     found = here.decide(replace(given, workers=(Worker("w1"),)))
-    assert isinstance(found, here.CopyStatus)
-    assert found.patch["status"] == {"phase": "Pending", "startTime": None, "podIP": None, "conditions": None}
+    assert isinstance(found, Patch) and found.why == "copy"
+    assert found.body["status"] == {"phase": "Pending", "startTime": None, "podIP": None, "conditions": None}

@@ -8,10 +8,11 @@ import pytest
 
 from api.names import CheckState
 from api.objects import Raw
+from core.actions import Patch, Wait
 from core.multikueue.group import Group, Policy, Worker
 from core.multikueue.mirror import workload
-from core.multikueue.there import PREEMPTION_SECONDS, Change, Later, decide
-from tests.core.multikueue.groups import AT, EARLIER, copy, group
+from core.multikueue.there import PREEMPTION_SECONDS, decide
+from tests.core.multikueue.groups import AT, EARLIER, copy, group, word
 
 ORCHESTRATED = Policy(orchestrated=True)
 GATE = "kueue.x-k8s.io/multikueue"
@@ -41,29 +42,29 @@ def test_the_worker_that_reported_first_may_preempt_and_the_others_wait() -> Non
     late, early = blocked("w1"), blocked("w2", since=EARLIER)
     given = of(late, early)
     found = decide(given, early)
-    assert isinstance(found, Change) and found.subresource == "status"
-    other, gate = found.patch["status"]["preemptionGates"]
+    assert isinstance(found, Patch) and found.target is None and found.subresource == "status"
+    other, gate = found.body["status"]["preemptionGates"]
     assert gate == {"name": GATE, "position": "Open", "lastTransitionTime": AT}
     assert (other["name"], other["position"]) == ("other", "Closed")
-    assert decide(given, late) == Later(PREEMPTION_SECONDS)
+    assert decide(given, late) == Wait(PREEMPTION_SECONDS)
 
 
 def test_the_gate_opens_in_a_worker_that_could_never_admit_by_what_is_known_of_its_queues() -> None:
     alone = blocked("w1")
-    assert isinstance(decide(of(replace(alone, never="has no such flavor")), alone), Change)
+    assert word(decide(of(replace(alone, never="has no such flavor")), alone)) == "open gate"
 
 
-@pytest.mark.parametrize(("opened", "wanted"), [(AT, Later(300.0)), ("2027-01-15T07:58:00Z", Later(180.0))])
-def test_the_next_worker_may_preempt_five_minutes_later(opened: str, wanted: Later) -> None:
+@pytest.mark.parametrize(("opened", "wanted"), [(AT, Wait(300.0)), ("2027-01-15T07:58:00Z", Wait(180.0))])
+def test_the_next_worker_may_preempt_five_minutes_later(opened: str, wanted: Wait) -> None:
     assert decide(of(blocked("w1", opened=opened), blocked("w2")), blocked("w2")) == wanted
 
 
 def test_after_that_it_may() -> None:
-    assert isinstance(decide(of(blocked("w1", opened=EARLIER), blocked("w2")), blocked("w2")), Change)
+    assert word(decide(of(blocked("w1", opened=EARLIER), blocked("w2")), blocked("w2"))) == "open gate"
 
 
 def test_a_gate_is_opened_once_and_only_while_a_worker_is_looked_for() -> None:
     opened = blocked("w1", opened=EARLIER)
-    assert decide(of(opened), opened) is None
-    assert decide(of(blocked("w1"), other=CheckState.PENDING), blocked("w1")) is None
-    assert decide(replace(of(blocked("w1")), policy=Policy()), blocked("w1")) is None
+    assert decide(of(opened), opened) == Wait()
+    assert decide(of(blocked("w1"), other=CheckState.PENDING), blocked("w1")) == Wait()
+    assert decide(replace(of(blocked("w1")), policy=Policy()), blocked("w1")) == Wait()

@@ -8,9 +8,10 @@ import pytest
 
 from api.names import CheckState
 from api.objects import Raw
+from core.actions import Create, Delete, Patch, Writes
 from core.multikueue.group import Group, Worker
-from core.multikueue.there import Begin, Change, Offer, Withdraw, decide
-from tests.core.multikueue.groups import copy, group, job, there
+from core.multikueue.there import decide
+from tests.core.multikueue.groups import copy, group, job, manifests, there, withdrawn, word
 
 READY = CheckState.READY
 
@@ -29,36 +30,36 @@ def unnamed(worker: Worker) -> Worker:
 NONE = Worker("w1")
 GONE = replace(group(), local=None, raw=None, check=None, job=None)
 CASES: dict[str, tuple[Group, Worker, str]] = {
-    "a nominated worker gets the Workload": (group(), NONE, "Offer"),
+    "a nominated worker gets the Workload": (group(), NONE, "offer"),
     "it gets it once": (group(), on(), ""),
     "a worker that is not nominated gets nothing": (group(nominated=("w2",)), NONE, ""),
-    "a worker that is not nominated any more loses it": (group(nominated=("w2",)), on(), "Withdraw"),
+    "a worker that is not nominated any more loses it": (group(nominated=("w2",)), on(), "withdraw"),
     "a nominated worker that the MultiKueueConfig does not name gets nothing": (group(), unnamed(NONE), ""),
     "a nominated worker that the MultiKueueConfig does not name any more loses it": (
         group(),
         unnamed(on(Admitted="True")),
-        "Withdraw",
+        "withdraw",
     ),
-    "when the list of nominated workers is emptied all lose it": (group(nominated=()), on(Admitted="True"), "Withdraw"),
+    "when the list of nominated workers is emptied all lose it": (group(nominated=()), on(Admitted="True"), "withdraw"),
     "nothing is written to a worker that is not connected": (group(), Worker("w1", connected=False), ""),
     "nothing is offered before the other checks are ready": (group(other=CheckState.PENDING), NONE, ""),
     "a worker that admits it gets no job before it is chosen": (group(), on(Admitted="True"), ""),
-    "the chosen worker gets the job": (group(check=READY, cluster="w1"), on(Admitted="True"), "Begin"),
+    "the chosen worker gets the job": (group(check=READY, cluster="w1"), on(Admitted="True"), "begin"),
     "the chosen worker gets the job once": (
         group(check=READY, cluster="w1"),
         on(Admitted="True", jobs=(there(),)),
         "",
     ),
-    "the others lose the Workload": (group(check=READY, cluster="w2"), on(Admitted="True"), "Withdraw"),
+    "the others lose the Workload": (group(check=READY, cluster="w2"), on(Admitted="True"), "withdraw"),
     "the chosen worker gets no job while it does not admit it": (
         group(check=READY, cluster="w1"),
         on(Admitted="False"),
         "",
     ),
-    "a deleted Workload is withdrawn with its job": (GONE, on(jobs=(there(),)), "Withdraw 1 job"),
-    "a job whose Workload is gone is withdrawn": (GONE, Worker("w1", jobs=(there(),)), "Withdraw 1 job"),
-    "a finished Workload is withdrawn": (group(Finished="True"), on(Finished="True/Succeeded"), "Withdraw"),
-    "a Workload without quota is withdrawn": (group(held=False), on(), "Withdraw"),
+    "a deleted Workload is withdrawn with its job": (GONE, on(jobs=(there(),)), "withdraw 1 job"),
+    "a job whose Workload is gone is withdrawn": (GONE, Worker("w1", jobs=(there(),)), "withdraw 1 job"),
+    "a finished Workload is withdrawn": (group(Finished="True"), on(Finished="True/Succeeded"), "withdraw"),
+    "a Workload without quota is withdrawn": (group(held=False), on(), "withdraw"),
     "a copy whose job was deleted there stays until that is known here": (
         group(check=READY, cluster="w1"),
         on(Admitted="True", Finished="True/OwnerNotFound"),
@@ -67,7 +68,7 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
     "a copy whose job was deleted there is withdrawn when the Workload waits again": (
         group(),
         on(Finished="True/OwnerNotFound"),
-        "Withdraw",
+        "withdraw",
     ),
     "a job whose Workload has no check any more runs on": (
         group(check=None, cluster="w1"),
@@ -77,24 +78,24 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
     "without a check the other workers lose the Workload": (
         group(check=None, cluster="w2"),
         on(Admitted="True"),
-        "Withdraw",
+        "withdraw",
     ),
-    "without a check it is offered to no worker": (group(check=None), on(Admitted="True"), "Withdraw"),
+    "without a check it is offered to no worker": (group(check=None), on(Admitted="True"), "withdraw"),
     "without a check and without quota it is withdrawn": (
         group(check=None, held=False),
         on(jobs=(there(),)),
-        "Withdraw 1 job",
+        "withdraw 1 job",
     ),
     "a job without a check that was evicted here is deactivated in its worker": (
         group(check=None, Evicted="True", nominated=()),
         on(Admitted="True", jobs=(there(),)),
-        "Change status",
+        "deactivate",
     ),
-    "a rejected Workload is withdrawn": (group(check=CheckState.REJECTED), on(), "Withdraw"),
+    "a rejected Workload is withdrawn": (group(check=CheckState.REJECTED), on(), "withdraw"),
     "a Workload that was evicted here is deactivated in its worker": (
         group(Evicted="True", nominated=()),
         on(Admitted="True", jobs=(there(),)),
-        "Change status",
+        "deactivate",
     ),
     "it is deactivated once": (
         group(Evicted="True", nominated=()),
@@ -104,25 +105,25 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
     "a Workload that was evicted here before its job ran is withdrawn": (
         group(Evicted="True", nominated=()),
         on(Admitted="True"),
-        "Withdraw",
+        "withdraw",
     ),
     "the copy of an earlier Workload of that name is withdrawn with its job": (
         group(),
         on(origin="u-earlier", Finished="True/Succeeded", jobs=(there(),)),
-        "Withdraw 1 job",
+        "withdraw 1 job",
     ),
     "the copy of an earlier Workload that the chosen worker has is withdrawn": (
         group(check=READY, cluster="w1"),
         on(origin="u-earlier", Admitted="True"),
-        "Withdraw",
+        "withdraw",
     ),
     "a copy that names this Workload stays": (group(), on(origin="u-w"), ""),
-    "a copy of another spec is withdrawn": (group(), on(spec={"queueName": "other"}), "Withdraw"),
-    "another priority is changed in place": (group(), on(spec={"priority": 7}), "Change"),
+    "a copy of another spec is withdrawn": (group(), on(spec={"queueName": "other"}), "withdraw"),
+    "another priority is changed in place": (group(), on(spec={"priority": 7}), "follow"),
     "a copy that was deactivated for an earlier eviction is withdrawn": (
         group(),
         on(spec={"active": False}, Evicted="True"),
-        "Withdraw",
+        "withdraw",
     ),
     "a running job whose Workload is deactivated here waits for the eviction": (
         group(check=READY, cluster="w1", spec={"active": False}),
@@ -137,7 +138,7 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
     "a copy that waits and is deactivated in its worker is withdrawn": (
         group(),
         on(spec={"active": False}),
-        "Withdraw",
+        "withdraw",
     ),
     "a copy that its worker evicted stays until that is known here": (
         group(check=READY, cluster="w1"),
@@ -149,15 +150,8 @@ CASES: dict[str, tuple[Group, Worker, str]] = {
 
 def summary(given: Group, worker: Worker) -> str:
     action = decide(given, worker)
-    match action:
-        case None:
-            return ""
-        case Withdraw():
-            return "Withdraw" + (f" {len(action.jobs)} job" if action.jobs else "")
-        case Change():
-            return f"Change {action.subresource}".strip()
-        case _:
-            return type(action).__name__
+    jobs = len(withdrawn(action)[0]) if word(action) == "withdraw" else 0
+    return word(action) + (f" {jobs} job" if jobs else "")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -169,7 +163,7 @@ def test_what_is_written_there(case: str) -> None:
 def test_the_copy_has_the_spec_and_the_origin_and_no_owner() -> None:
     given = group()
     action = decide(given, NONE)
-    assert isinstance(action, Offer) and given.raw is not None
+    assert isinstance(action, Create) and given.raw is not None
     metadata = action.manifest["metadata"]
     assert action.manifest["spec"] == given.raw["spec"]
     assert metadata["labels"] == {"kueue.x-k8s.io/multikueue-origin": "multikueue"}
@@ -186,8 +180,8 @@ def test_the_job_there_names_its_workload_and_is_as_before_a_start_here() -> Non
     started = {**started, "spec": {**started["spec"], "template": template, "selector": {"matchLabels": {"a": "b"}}}}
     given = group(check=READY, cluster="w1", of_job=started)
     action = decide(given, on(Admitted="True"))
-    assert isinstance(action, Begin) and given.raw is not None
-    (made,) = action.manifests
+    assert isinstance(action, Writes) and action.why == "begin" and given.raw is not None
+    (made,) = manifests(action)
     name = given.raw["metadata"]["name"]
     assert made["metadata"]["labels"] == {
         "team": "a",
@@ -203,5 +197,5 @@ def test_the_job_there_names_its_workload_and_is_as_before_a_start_here() -> Non
 @pytest.mark.parametrize("owned", [False, True], ids=["no job has adopted it", "its job runs there"])
 def test_the_finalizer_of_a_copy_is_left_to_a_worker_that_runs_its_job(owned: bool) -> None:
     action = decide(GONE, on(owned=owned))
-    assert isinstance(action, Withdraw)
-    assert (action.release is None) == owned
+    assert isinstance(action, Writes) and action.why == "withdraw"
+    assert [type(each) for each in action.steps] == ([Delete] if owned else [Patch, Delete])
