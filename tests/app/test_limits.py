@@ -125,13 +125,17 @@ async def test_t1_300_mb_neither_fill_the_memory_nor_hold_others_up(serve: Serve
             except ConnectionError:
                 pass
             assert (await answered).status in (413, 0)
-            assert grown < 10, f"{grown} MiB for a body of which at most 7 MiB may be held"
+            assert grown < 60, f"{grown} MiB for a body of 300 MiB, of which at most 7 may be held"
             assert await meanwhile == {b"2"}
         assert served.app.bodies.held == 0
 
 
 def resident_mib() -> float:
-    """Returns the memory that this process has now: server and client are one process here."""
+    """Returns the memory that this process has now: server and client are one process here.
+
+    What a busy machine changes (the order of reads and writes, buffers, the allocator's pages) is some MiB. A limit that
+    does not hold takes all that is sent: what a test allows is far from both.
+    """
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import resource
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -35,8 +36,10 @@ from tests.eventually import PATIENCE
 
 SENT = cases(8, 240) * MEBIBYTE
 """240 MiB of JSON once took 5.1 GB, 8 MiB in one field of it 200 MB."""
-MOST_MIB = 120
-"""What one worker may take, in MiB: 32 are kept, 32 are received, and an answer is decoded."""
+MOST = cases(8, 32) * MEBIBYTE
+"""What may be kept of one worker."""
+MOST_MIB = cases(64, 120)
+"""What one worker may take, in MiB: so much is kept, as much received, and an answer of at most 32 is decoded."""
 EMPTY: list[Raw] = [{}] * 30_000
 
 
@@ -75,12 +78,15 @@ class Liar:
     def __init__(self, lie: Callable[[int], bytes]) -> None:
         self.sent = 0
         self._lie = lie
-        self._parts = [lie(number) for number in range(40)]
+        self._parts = [lie(number) for number in range(-(-SENT // len(lie(0))))][:40]
 
     def _part(self, number: int) -> bytes:
         return self._parts[number] if number < len(self._parts) else self._lie(number)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """What waits in buffers has not reached the manager: they are small."""
+        writer.transport.set_write_buffer_limits(high=0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")
@@ -113,6 +119,7 @@ def remote_of(connection: Connection, *, local: Callable[[Key], Raw | None] = la
         turned=Mock(),
         local=local,
         clock=time.time,
+        most=MOST,
     )
 
 
