@@ -15,20 +15,18 @@ from devcluster.tools import (
     CERT_MANAGER,
     CONTROL_PLANE,
     HELM,
-    HELM3,
     KIND,
     KUBECONFORM,
-    KUBERAY,
     OPERATORS,
     PROMTOOL,
-    SPARK,
+    RAY_AND_SPARK,
     Module,
     find,
     module_directory,
 )
 from tests.effort import LONG
 
-EVERY_RUN = (CONTROL_PLANE, OPERATORS, KUBERAY, SPARK, AUTOSCALER, HELM, HELM3, PROMTOOL, KUBECONFORM)
+EVERY_RUN = (CONTROL_PLANE, OPERATORS, RAY_AND_SPARK, AUTOSCALER, HELM, PROMTOOL, KUBECONFORM)
 """Those that run on equal Go modules follow each other: what one has compiled, the next one finds in Go's cache."""
 LONG_RUNS = (CERT_MANAGER,)
 """Only `make test-long` runs these."""

@@ -133,8 +133,8 @@ async def test_t1_300_mb_neither_fill_the_memory_nor_hold_others_up(serve: Serve
 def resident_mib() -> float:
     """Returns the memory that this process has now: server and client are one process here.
 
-    What a busy machine changes (the order of reads and writes, buffers, the allocator's pages) is some MiB. A limit that
-    does not hold takes all that is sent: what a test allows is far from both.
+    What a busy machine changes (the order of reads and writes, buffers, the allocator's pages) is some MiB. A limit
+    that does not hold takes all that is sent: what a test allows is far from both.
     """
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
