@@ -331,9 +331,11 @@ class Forward:
 async def proxied(connection: Connection) -> AsyncIterator[FaultProxy]:
     """A fault proxy in front of a real API server."""
     forward = Forward(connection)
-    async with FaultProxy(forward) as proxy:
-        yield proxy
-    await forward.close()
+    try:
+        async with FaultProxy(forward) as proxy:
+            yield proxy
+    finally:
+        await forward.close()
 
 
 async def _read(reader: asyncio.StreamReader) -> Request | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,6 +21,33 @@ def test_no_file_refers_to_a_folder_beside_the_project() -> None:
     found = subprocess.run(["git", "grep", "-lF", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.stdout == ""
     assert found.returncode == 1  # searched, and nothing found
+
+
+def left_open(statements: Sequence[ast.stmt]) -> Iterator[int]:
+    """Yields the lines after which something is closed only if what runs in the context does not fail."""
+    for number, each in enumerate(statements):
+        if isinstance(each, ast.Try) and (each.finalbody or each.handlers):
+            continue
+        yields = any(isinstance(found, ast.Yield) for found in ast.walk(each))
+        others = [found for found in statements[number + 1 :] if not isinstance(found, ast.Return)]
+        if yields and others and not isinstance(each, ast.If):
+            yield each.lineno
+        for name in ("body", "orelse"):
+            yield from left_open(getattr(each, name, []))
+
+
+@pytest.mark.parametrize("folder", ["tests", "bench"])
+def test_a_test_that_fails_leaves_nothing_open(folder: str) -> None:
+    """A connection that a failed test leaves open makes another test fail, in which it is collected."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        if any("contextmanager" in ast.unparse(decorator) for decorator in function.decorator_list)
+        for line in left_open(function.body)
+    ]
+    assert not found, "close in `finally` what a context opened"
 
 
 AT_FIRST = """

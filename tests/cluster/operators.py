@@ -321,6 +321,8 @@ def dashboard_stand_in() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), _DashboardStandIn) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

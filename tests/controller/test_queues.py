@@ -211,17 +211,19 @@ async def running(*queues: str, busy: bool = False) -> AsyncIterator[World]:
     """The world with these queues, whose statuses are written already."""
     world = World()
     task = asyncio.create_task(world.statuses.run())
-    for name in queues:
-        world.add(name)
-    await world.passes(INTERVAL_SECONDS + len(queues) * STEP_SECONDS)
-    assert not world.wrong()
-    world.writes.clear()
-    world.busy = busy
-    await world.passes(1.0)
-    yield world
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    try:
+        for name in queues:
+            world.add(name)
+        await world.passes(INTERVAL_SECONDS + len(queues) * STEP_SECONDS)
+        assert not world.wrong()
+        world.writes.clear()
+        world.busy = busy
+        await world.passes(1.0)
+        yield world
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 async def test_at_an_idle_api_server_a_status_is_right_0_3_s_after_its_change() -> None:
