@@ -35,19 +35,9 @@ from controller.living import RUNNING, LivingPods, read
 from controller.managed import Managed
 from controller.settings import Settings
 from controller.writes import Writer
-from core.guard.judge import (
-    LEAVES_SECONDS,
-    NOTHING,
-    STOPS_SECONDS,
-    Charged,
-    Excess,
-    Grant,
-    Verdict,
-    evicted_at,
-    excess,
-    granted,
-    judge,
-)
+from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, reserved, since
+from core.guard.judge import LEAVES_SECONDS, Charged, Excess, Verdict, excess, judge
+from core.guard.overlap import UNSPENT, Budget, Spent, limit, lost, overlap
 from core.guard.pods import Kin, Lean, Pod, Shape
 from core.jobs import meta
 from core.jobs.kinds import POD
@@ -66,6 +56,8 @@ SETTLE_SECONDS: Final = 0.5
 """How often pods whose owners are not known yet are looked at again."""
 SWEEP_SECONDS: Final = 30.0
 """How often all pods are looked at that are counted for no job, or terminate."""
+OVERLAP_SECONDS: Final = 10.0
+"""How often an account is looked at of which pods terminate beside those that replace them."""
 UNCONFIRMED_SECONDS: Final = 2.0
 """How long an account is left alone of which only the watch, and not the API server, shows an excess."""
 LOOKS_AT_ONCE: Final = 20
@@ -76,6 +68,8 @@ MOST_WAIT_SECONDS: Final = 30.0
 not."""
 AT_ONCE: Final = 100
 """So many pods are deleted before they are listed again."""
+DELETES_AT_ONCE: Final = 10
+"""So many of them are deleted at the same time."""
 SHARE: Final = 0.1
 """The part of its time for which the guard may list pods of one namespace."""
 REPORTED_SECONDS: Final = 300.0
@@ -104,23 +98,31 @@ class Account(NamedTuple):
 class Counted:
     """The pods of an account: how many of each shape, without those that terminate.
 
-    ``grant`` is what its Workloads grant, None if that is not computed, and until when if they do not change; ``left``
-    is what they granted until a moment ago, which counts until ``leaves``. ``due`` is when the account is looked at
-    again, 0 if nothing exceeds. ``leaving`` are those that terminate, ``ended`` the uids of those whose grace period
-    was ended, and ``acts`` how often in succession something was stopped.
+    ``grant`` is what its Workloads grant, None if that is not computed, and until when if they do not change;
+    ``reserved`` and ``since`` are what they hold and since when. ``left`` is what they granted until ``left_at``, which
+    counts for a moment. ``due`` is when the account is looked at again, 0 if nothing exceeds. ``leaving`` are those
+    that terminate: ``going`` their shapes, without those on nodes that do not answer (``lost``), ``ended`` the uids of
+    those whose grace period was ended, ``spent`` how long they have overlapped. ``strays`` is how many pods nobody
+    controls, and ``acts`` how often in succession something was stopped.
     """
 
     account: Account
     shapes: Counter[Shape]
     grant: Grant | None = None
+    reserved: Grant = NOTHING
+    since: float = 0.0
     until: float = inf
     left: Grant = NOTHING
-    leaves: float = 0.0
+    left_at: float = -inf
     due: float = 0.0
     pods: int = 0
+    strays: int = 0
     reported: float = 0.0
     leaving: dict[str, Pod] = field(default_factory=dict)
+    going: Counter[Shape] = field(default_factory=Counter)
+    lost: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
+    spent: Spent = UNSPENT
     acts: int = 0
 
 
@@ -163,6 +165,7 @@ class Guard:
         self._client = client
         self._enabled = POD in caches.kinds
         self._counted: dict[Account, Counted] = {}
+        self._spent: dict[Account, Spent] = {}
         self._suspects: defaultdict[str, dict[Account, Counted]] = defaultdict(dict)
         self._unsettled: dict[str, int] = {}
         self._local_queues: Counter[str] = Counter()
@@ -181,9 +184,11 @@ class Guard:
             new.charge = self._charged(new, old)
         charge = new.charge if new is not None else None
         if new is not None and isinstance(charge, Charge):
-            self._count(charge.counted, new, 1)
+            self._count(charge, new, 1)
         if old is not None and isinstance(before, Charge):  # after the new one, which may be of the same account
-            self._count(before.counted, old, -1)
+            self._count(before, old, -1)
+            if new is None:
+                before.counted.ended.discard(old.uid)
         if isinstance(charge, Charge):
             self._compare(charge.counted)
         elif new is None and old is not None:
@@ -197,7 +202,8 @@ class Guard:
         account, stray = found
         counted = self._counted.get(account)
         if counted is None:
-            counted = self._counted[account] = Counted(account, Counter())
+            spent = self._spent.pop(account, UNSPENT)
+            counted = self._counted[account] = Counted(account, Counter(), spent=spent)
         return Charge(counted, stray)
 
     def _attributed(self, pod: Pod, old: Pod | None) -> tuple[Account, bool] | None:
@@ -294,20 +300,55 @@ class Guard:
 
     # Comparison
 
-    def _count(self, counted: Counted, pod: Pod, sign: int) -> None:
+    def _count(self, charge: Charge, pod: Pod, sign: int) -> None:
+        counted = charge.counted
         counted.pods += sign
         if not pod.deleted:
-            counted.shapes[pod.shape] += sign
-            if not counted.shapes[pod.shape]:
-                del counted.shapes[pod.shape]
+            _add(counted.shapes, pod.shape, sign)
+            counted.strays += sign * (charge.stray and pod.kin.above is None)
         elif sign > 0:
+            if (before := counted.leaving.get(pod.uid)) is not None:
+                self._gone(counted, before)
             counted.leaving[pod.uid] = pod
+            _add(counted.going, pod.shape, 1)
         elif counted.leaving.get(pod.uid) is pod:
-            del counted.leaving[pod.uid]
-            counted.ended.discard(pod.uid)
+            self._gone(counted, pod)
+        if counted.going or counted.spent.share:
+            self._measure(counted, self.clock())
         if not counted.pods:
             self._counted.pop(counted.account, None)
+            if counted.spent.seconds:
+                self._spent[counted.account] = counted.spent
             self._forget(counted)
+
+    def _gone(self, counted: Counted, pod: Pod) -> None:
+        """A pod that terminates is gone, or has another state."""
+        del counted.leaving[pod.uid]
+        if pod.uid in counted.lost:
+            counted.lost.discard(pod.uid)
+        else:
+            _add(counted.going, pod.shape, -1)
+
+    def _measure(self, counted: Counted, now: float) -> None:
+        """Adds up how long pods that terminate have run beside those that replace them."""
+        spent, share = counted.spent.until(now), 0.0
+        if counted.going:
+            self._grant(counted, now)  # computes what is reserved
+            pods, has, size = (counted.shapes, counted.going), counted.reserved, self._size(counted, now)
+            if share := overlap(*pods, has, size):
+                known = self._containers(self._workloads(counted.account))
+                injected, limited = self.settings.guard.injected, self._limited()
+                share = overlap(*pods, has, size, injected=injected, known=known, limited=limited)
+        counted.spent = Spent(spent, now, share)
+
+    def _size(self, counted: Counted, now: float) -> Grant:
+        """The whole job, for its overlap: what it holds, or held a moment ago."""
+        recent = now < counted.left_at + self.settings.guard.overlap_seconds
+        return counted.reserved | counted.left if recent else counted.reserved
+
+    def _budget(self, counted: Counted, now: float) -> Budget:
+        most = limit(now - counted.since, self.settings.guard.overlap_seconds)
+        return Budget(self._size(counted, now), counted.spent.until(now), most)
 
     def _forget(self, counted: Counted) -> None:
         """An account is no suspect any more."""
@@ -331,10 +372,11 @@ class Guard:
         """What is granted to an account, with what was granted until a moment ago."""
         if counted.grant is None or now >= counted.until:
             workloads = self._workloads(counted.account)
-            counted.grant = granted(workloads, now)
+            counted.grant, counted.reserved = granted(workloads, now), reserved(workloads)
+            counted.since = since(workloads, now)
             ends = (each + STOPS_SECONDS for each in map(evicted_at, workloads) if each)
             counted.until = min((each for each in ends if each > now), default=inf)
-        return counted.grant | counted.left if now < counted.leaves else counted.grant
+        return counted.grant | counted.left if now < counted.left_at + LEAVES_SECONDS else counted.grant
 
     def _excess(self, counted: Counted, has: Grant) -> tuple[Excess, ...]:
         """What of an account exceeds a grant. What others may add to pods is only looked at if something does."""
@@ -354,19 +396,36 @@ class Guard:
             self._resources = frozenset(name for queue in queues for group in queue.groups for name in group.resources)
         return self._resources
 
+    def _exceeds(self, counted: Counted, now: float) -> bool:
+        """Whether something of an account is to be stopped, as far as the watch shows it."""
+        if self._excess(counted, self._grant(counted, now)):
+            return True
+        if counted.strays and counted.grant is not None and self._excess(counted, counted.grant):
+            return True
+        return self._overlaps(counted, now)
+
+    def _overlaps(self, counted: Counted, now: float) -> bool:
+        """Whether more pods terminate beside those that replace them than may, and have not been ended."""
+        share = counted.spent.share
+        if not share or self._budget(counted, now).lasts(share) > 0:
+            return False
+        return any(uid not in counted.ended and uid not in counted.lost for uid in counted.leaving)
+
     def _compare(self, counted: Counted) -> None:
         """Notes when an account is to be looked at: soon if it exceeds, else when it will if nothing changes."""
         now = self.clock()
-        has = self._grant(counted, now)
-        if self._excess(counted, has):
+        if self._exceeds(counted, now):
             due = now + CONFIRM_SECONDS
-        elif now < counted.leaves and counted.grant is not None and self._excess(counted, counted.grant):
-            due = min(counted.leaves, counted.until)
-        elif counted.until < inf and counted.shapes:
-            due = counted.until
         else:
-            return
-        if not counted.due or due < counted.due:
+            dues = [counted.until] if counted.shapes else []
+            leaves = counted.left_at + LEAVES_SECONDS
+            if now < leaves and counted.grant is not None and self._excess(counted, counted.grant):
+                dues.append(leaves)
+            if share := counted.spent.share:
+                lasts = max(CONFIRM_SECONDS, self._budget(counted, now).lasts(share))
+                dues.append(now + min(lasts, OVERLAP_SECONDS))
+            due = min(dues, default=inf)
+        if due < inf and (not counted.due or due < counted.due):
             self._suspect(counted, due)
 
     def _suspect(self, counted: Counted, due: float) -> None:
@@ -387,7 +446,9 @@ class Guard:
         counted.grant = None
         after = self._grant(counted, now)
         if before | after != after:
-            counted.left, counted.leaves = before, now + LEAVES_SECONDS
+            counted.left, counted.left_at = before, now
+        if counted.going:
+            self._measure(counted, now)
         self._compare(counted)
 
     # Work
@@ -434,6 +495,7 @@ class Guard:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = self.clock()
+            self._spent = {account: each for account, each in self._spent.items() if each.until(now)}
             for place, pod in enumerate(self.pods, start=1):
                 if pod.charge is None:
                     self._again(pod)
@@ -457,9 +519,9 @@ class Guard:
         before = pod.charge
         charge = pod.charge = self._charged(pod, pod)
         if isinstance(charge, Charge):
-            self._count(charge.counted, pod, 1)
+            self._count(charge, pod, 1)
         if isinstance(before, Charge):
-            self._count(before.counted, pod, -1)
+            self._count(before, pod, -1)
         if isinstance(charge, Charge):
             self._compare(charge.counted)
 
@@ -469,8 +531,9 @@ class Guard:
         waiting = list(self._suspects.get(namespace, {}).values())
         for place, counted in enumerate((each for each in waiting if each.due <= now), start=1):
             counted.grant = None
+            self._look_at_leaving(counted, now)
             late = any(self._late(pod, now) for pod in counted.leaving.values() if pod.uid not in counted.ended)
-            if not late and not self._excess(counted, self._grant(counted, now)):
+            if not late and not self._exceeds(counted, now):
                 self._cleared(counted)
             if not place % LOOKS_AT_ONCE:
                 await asyncio.sleep(0)
@@ -484,12 +547,20 @@ class Guard:
                     wait = MOST_WAIT_SECONDS if counted.acts > PATIENT_ACTS else CONFIRM_SECONDS
                 else:
                     wait = UNCONFIRMED_SECONDS
-                    if not self._excess(counted, self._grant(counted, now)):  # it terminates for too long, within quota
+                    if not self._exceeds(counted, now):  # it terminates for too long, within quota
                         self._cleared(counted)
                         continue
                 counted.due = now + max(wait, took / SHARE)
         waits = [each.due - now for each in self._suspects.get(namespace, {}).values()]
         return max(0.01, min(waits)) if waits else None
+
+    def _look_at_leaving(self, counted: Counted, now: float) -> None:
+        """Pods on nodes that do not answer are counted no more."""
+        for uid, pod in counted.leaving.items():
+            if uid not in counted.lost and lost(pod, now):
+                counted.lost.add(uid)
+                _add(counted.going, pod.shape, -1)
+        self._measure(counted, now)
 
     def _cleared(self, counted: Counted) -> None:
         """Nothing of an account exceeds any more."""
@@ -522,6 +593,8 @@ class Guard:
                 self._grant(counted, now),
                 workloads,
                 now,
+                budget=self._budget(counted, now),
+                current=counted.grant,
                 terminating_seconds=self.settings.guard.terminating_seconds,
                 injected=self.settings.guard.injected,
                 known=self._containers(workloads),
@@ -573,10 +646,12 @@ class Guard:
         for value in workloads:
             if value.key in verdict.evict:
                 await self._evict(value, verdict.sentence)
-        for pod in (*verdict.delete, *end)[:AT_ONCE]:
-            if pod.deleted:
-                counted.ended.add(pod.uid)
-            await self._delete(pod, verdict.sentence)
+        entitled = bool(self._size(counted, now).pods)
+        stopped = (*verdict.delete, *end)[:AT_ONCE]
+        counted.ended.update(pod.uid for pod in stopped if pod.deleted or not entitled)
+        for first in range(0, len(stopped), DELETES_AT_ONCE):
+            some = stopped[first : first + DELETES_AT_ONCE]
+            await asyncio.gather(*(self._delete(pod, verdict.sentence, entitled=entitled) for pod in some))
         return True
 
     def _report(self, verdict: Verdict, workloads: Iterable[Workload]) -> None:
@@ -604,9 +679,11 @@ class Guard:
         self.recorder.tell(resources.WORKLOADS, value.key, value.uid, events.evicted(reason, sentence))
         log.info("workload evicted", workload=str(value.key), reason=reason)
 
-    async def _delete(self, pod: Pod, sentence: str) -> None:
-        """Deletes a pod, or ends the grace period of one that terminates."""
-        grace = 1 if pod.deleted else None
+    async def _delete(self, pod: Pod, sentence: str, *, entitled: bool) -> None:
+        """Deletes a pod, or ends the grace period of one that terminates. One whose job has no quota, and had none a
+        moment ago, has no grace period: what creates it again would else run it for that long again and again.
+        """
+        grace = 1 if pod.deleted or not entitled else None
         with contextlib.suppress(NotFound, Conflict, Unauthorized, Forbidden):  # the writer reports missing rights
             async with self.writer.turn(pod.kin.namespace, first=True):
                 await self.writer.delete(resources.PODS, pod.key, pod.uid, grace=grace)
@@ -630,6 +707,13 @@ def _account(value: Workload) -> Account:
     return Account(value.key.namespace, uid or f"workload/{value.key.name}")
 
 
+def _add(shapes: Counter[Shape], shape: Shape, sign: int) -> None:
+    """Counts a pod, or one less; nothing is kept of shapes of which there are none."""
+    shapes[shape] += sign
+    if not shapes[shape]:
+        del shapes[shape]
+
+
 def _same(old: Pod, new: Pod) -> bool:
     """Whether nothing changed that the guard depends on."""
-    return old.kin is new.kin and old.shape is new.shape and old.deleted == new.deleted
+    return old.kin is new.kin and old.shape is new.shape and (old.deleted, old.ends) == (new.deleted, new.ends)

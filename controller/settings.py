@@ -72,13 +72,15 @@ class MultiKueueSettings:
 class GuardSettings:
     """The section ``seiretsu.guard``. ``injected`` is what containers may request that admission of others adds to a
     pod, in base units; pods may terminate for ``terminating_seconds`` without being counted: the time after which a
-    stopped job gives up its quota although they are there, without limit if it does so at once.
+    stopped job gives up its quota although they are there, without limit if it does so at once. Those of a whole job
+    may run beside others for ``overlap_seconds`` (``core.guard.overlap``).
     """
 
     enabled: bool = True
     evicts: bool = True
     injected: Requests = field(default_factory=dict)
     terminating_seconds: float = 300.0
+    overlap_seconds: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ def _guard(configuration: Configuration) -> GuardSettings:
         evicts=section.action == "Evict",
         injected={name: quantity.amount(name, value) for name, value in section.injected_requests.items()},
         terminating_seconds=configuration.seiretsu.terminating_pods_timeout.total_seconds() or inf,
+        overlap_seconds=section.overlap.total_seconds(),
     )
 
 

@@ -2,7 +2,8 @@
 
 A pod starts as soon as it is placed. A Job's pod then runs for the duration in its annotation `seiretsu.dev/run-for`
 (`10s`, `1m30s`; by default two seconds) and succeeds, or fails if `seiretsu.dev/exit-code` is set and not `"0"`. A pod
-without a Job runs until it is deleted, unless it has `seiretsu.dev/run-for` too.
+without a Job runs until it is deleted, unless it has `seiretsu.dev/run-for` too. A deleted pod is gone at once; with
+`seiretsu.dev/ignores-sigterm: "true"` when its grace period has ended.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ Raw = dict[str, Any]
 
 RUN_FOR = "seiretsu.dev/run-for"
 EXIT_CODE = "seiretsu.dev/exit-code"
+IGNORES_SIGTERM = "seiretsu.dev/ignores-sigterm"
 DEFAULT_RUN_MILLISECONDS = 2000
 
 _MOST_PODS = "1000"
@@ -67,7 +69,8 @@ def stages() -> str:
         _pod_starts(),
         _pod_ends("pod-succeeds", phase="Succeeded", reason="Completed", succeeds=True),
         _pod_ends("pod-fails", phase="Failed", reason="Error", succeeds=False),
-        _pod_goes(),
+        _pod_goes("pod-goes", "NotIn"),
+        _pod_goes("pod-is-killed", "In", delay={"durationFrom": {"expressionFrom": ".metadata.deletionTimestamp"}}),
     ]
     return "\n---\n".join(json.dumps(stage, indent=1) for stage in every)
 
@@ -185,8 +188,9 @@ def _pod_starts() -> Raw:
     return _stage("pod-starts", "Pod", pending, next={"statusTemplate": template})
 
 
-def _pod_goes() -> Raw:
-    return _stage("pod-goes", "Pod", [_is(".metadata.deletionTimestamp", "Exists")], next={"delete": True})
+def _pod_goes(name: str, ignores: str, **rest: Any) -> Raw:
+    selector = [_is(".metadata.deletionTimestamp", "Exists"), _is(_annotation(IGNORES_SIGTERM), ignores, "true")]
+    return _stage(name, "Pod", selector, next={"delete": True}, **rest)
 
 
 def _pod_ends(name: str, *, phase: str, reason: str, succeeds: bool) -> Raw:

@@ -10,34 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from api import names, quantity
-from core.guard.pods import Pod, Shape
+from api import quantity
+from core.guard.grants import STOPS_SECONDS, Grant, evicted_at, holds, reserved
+from core.guard.overlap import Budget, lost, surplus
+from core.guard.pods import Pod, Shape, totals
 from core.model import Key, Requests, Workload
 
-STOPS_SECONDS: Final = 10.0
-"""So long after its eviction a Workload's pods may run until their controller has stopped them."""
 LEAVES_SECONDS: Final = 5.0
 """So long pods that had quota may run on without it: the controller of an ended job, or of one with fewer pods, deletes
-them in this time. Pods beyond what was granted before have no such time.
+them in this time. Pods beyond what was granted before, and pods that nobody controls, have no such time.
 """
-
-
-class Grant(NamedTuple):
-    """How many pods of a job have quota, and their requests together."""
-
-    pods: int
-    requests: Requests
-
-    def __or__(self, other: Grant) -> Grant:
-        """The larger of both, in each resource: two Workloads of one job replace each other."""
-        amounts = {
-            name: max(self.requests.get(name, 0), other.requests.get(name, 0))
-            for name in {**self.requests, **other.requests}
-        }
-        return Grant(max(self.pods, other.pods), amounts)
-
-
-NOTHING: Final = Grant(0, {})
+_REPLACED: Final = (
+    ", again and again: pods that replace them start before these have terminated (a Job with podReplacementPolicy:"
+    " Failed waits for that)"
+)
 
 
 class Charged(NamedTuple):
@@ -69,49 +55,6 @@ class Verdict:
     end: tuple[Pod, ...] = ()
 
 
-def granted(workloads: Iterable[Workload], now: float) -> Grant:
-    """What the Workloads of one job grant to its pods."""
-    found = NOTHING
-    for each in workloads:
-        found = found | grant(each, now)
-    return found
-
-
-def grant(workload: Workload, now: float) -> Grant:
-    """What a Workload grants: its admission, without pods that were reclaimed; nothing when it has finished, and some
-    time after its eviction.
-    """
-    if not holds(workload):
-        return NOTHING
-    if 0 < evicted_at(workload) <= now - STOPS_SECONDS:
-        return NOTHING
-    assert workload.admission is not None
-    asked = {each.name: each for each in workload.pod_sets}
-    pods, requests = 0, Counter[str]()
-    for assigned in workload.admission.pod_sets:
-        pod_set = asked.get(assigned.name)
-        count = min(assigned.count, pod_set.count) if pod_set is not None else assigned.count
-        count = max(0, count - workload.reclaimable.get(assigned.name, 0))
-        each = {name: -(-used // assigned.count) for name, used in assigned.usage.items() if assigned.count}
-        for name, amount in (pod_set.requests if pod_set is not None else {}).items():
-            each[name] = max(amount, each.get(name, 0))
-        pods += count
-        requests.update({name: amount * count for name, amount in each.items()})
-    return Grant(pods, dict(requests))
-
-
-def holds(workload: Workload) -> bool:
-    """Whether a Workload holds quota."""
-    reserved = workload.admission is not None and workload.holds(names.Condition.QUOTA_RESERVED)
-    return reserved and not workload.holds(names.Condition.FINISHED)
-
-
-def evicted_at(workload: Workload) -> float:
-    """When a Workload was evicted that still holds quota, in seconds since the epoch; 0 for others."""
-    evicted = workload.condition(names.Condition.EVICTED)
-    return evicted.since if evicted is not None and evicted.status and holds(workload) else 0.0
-
-
 def excess(
     shapes: Mapping[Shape, int],
     has: Grant,
@@ -120,22 +63,10 @@ def excess(
     known: frozenset[str] = frozenset(),
     limited: frozenset[str] | None = None,
 ) -> tuple[Excess, ...]:
-    """Returns what runs beyond the grant; ``shapes`` are the pods that run.
-
-    A pod with containers that its template has not (``known`` are those that the templates have) may request
-    ``injected`` more: admission of others adds such containers. Of resources only those in ``limited`` are compared,
-    which have quota anywhere; None: all.
-    """
-    pods, requests = 0, Counter[str]()
-    for shape, count in shapes.items():
-        pods += count
-        more = injected if injected and known and not shape.containers <= known else None
-        for name, amount in shape.requests.items():
-            counted = max(0, amount - more.get(name, 0)) if more else amount
-            requests[name] += counted * count
+    """Returns what runs beyond the grant; ``shapes`` are the pods that run. ``totals`` has the other arguments."""
+    pods, requests = totals(shapes, injected, known, limited)
     found = [Excess("pods", pods, has.pods)] if pods > has.pods else []
-    compared = sorted(requests if limited is None else requests.keys() & limited)
-    over = (name for name in compared if requests[name] > has.requests.get(name, 0))
+    over = (name for name in sorted(requests) if requests[name] > has.requests.get(name, 0))
     return (*found, *(Excess(name, requests[name], has.requests.get(name, 0)) for name in over))
 
 
@@ -155,23 +86,36 @@ def judge(
     workloads: Sequence[Workload],
     now: float,
     *,
+    budget: Budget,
     terminating_seconds: float,
+    current: Grant | None = None,
     injected: Requests | None = None,
     known: frozenset[str] = frozenset(),
     limited: frozenset[str] | None = None,
 ) -> Verdict | None:
-    """Returns what to stop so that no pod of a job runs without quota; None where all have it.
+    """Returns what to stop so that no pod of a job runs without quota; None where all have it. ``current`` is what is
+    granted now, where ``has`` has more: what was granted a moment ago, which its pods may still use.
 
     A pod that only a label makes one of the job is deleted alone if the others have quota: its owner took it away from
     the job. Else the job is stopped, by the eviction of its Workloads. Where none of them has quota, or the job does
     not stop, the pods are deleted. So whoever puts pods below a job of others can do that only in one namespace, and
-    pays with that job.
+    pays with that job. Pods that terminate while others have taken their places have their grace period ended, as far
+    as the job has used up its ``budget``; a job of which that is not enough is stopped, too.
     """
     living = [each for each in charged if counts(each.pod, now, terminating_seconds)]
-    found = excess(shapes_of(each.pod for each in living), has, injected=injected, known=known, limited=limited)
+    shapes = shapes_of(each.pod for each in living)
+    late = tuple(each.pod for each in living if each.pod.deleted)
+    leaving = [each.pod for each in charged if not counts(each.pod, now, terminating_seconds)]
+    leaving = [each for each in leaving if not lost(each, now)]
+    end = surplus(leaving, shapes, reserved(workloads), budget, now, injected=injected, known=known, limited=limited)
+    found = excess(shapes, has, injected=injected, known=known, limited=limited)
     if not found:
-        return None
-    end = tuple(each.pod for each in living if each.pod.deleted)
+        if (alone := _uncontrolled(living)) and current is not None:
+            found = excess(shapes, current, injected=injected, known=known, limited=limited)
+        if found:
+            return Verdict(sentence(found), delete=alone, end=end)
+        return _overlapping(leaving, shapes, end, workloads, budget)
+    end = (*late, *end)
     strays = tuple(each.pod for each in living if each.stray and not each.pod.deleted)
     own = [each.pod for each in living if not each.stray and not each.pod.deleted]
     text = sentence(found)
@@ -182,6 +126,24 @@ def judge(
     if evict or any(now - evicted_at(each) < STOPS_SECONDS for each in holders):
         return Verdict(text, evict, strays, end) if evict or strays or end else None
     return Verdict(text, delete=(*strays, *own), end=end)
+
+
+def _uncontrolled(living: Iterable[Charged]) -> tuple[Pod, ...]:
+    """The strays that no controller will delete."""
+    return tuple(each.pod for each in living if each.stray and each.pod.kin.above is None and not each.pod.deleted)
+
+
+def _overlapping(
+    leaving: Sequence[Pod], shapes: Counter[Shape], end: tuple[Pod, ...], workloads: Sequence[Workload], budget: Budget
+) -> Verdict | None:
+    """What is to be stopped of a job of which too much terminates beside what has replaced it."""
+    if not end:
+        return None
+    runs = shapes + shapes_of(leaving)
+    evict = tuple(each.key for each in workloads if holds(each) and not evicted_at(each)) if budget.again else ()
+    count = len(leaving)
+    text = f"{sentence(excess(runs, reserved(workloads)))}; {count} of the pods terminate{'' if count > 1 else 's'}"
+    return Verdict(text + (_REPLACED if evict else ""), evict, end=end)
 
 
 def sentence(found: Sequence[Excess]) -> str:

@@ -6,6 +6,7 @@ for each pod are its uid, its name and its version.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Final, TypedDict
 from weakref import WeakValueDictionary
@@ -94,6 +95,30 @@ class Shape:
         self.containers = containers
 
 
+def totals(
+    shapes: Mapping[Shape, int],
+    injected: Requests | None = None,
+    known: frozenset[str] = frozenset(),
+    limited: frozenset[str] | None = None,
+) -> tuple[int, Counter[str]]:
+    """Returns how many pods these are, by shape, and what they request together.
+
+    Of a pod with containers that its template has not (``known`` are those that the templates have) as much as
+    ``injected`` is left out: admission of others adds such containers. Of resources only those in ``limited`` are
+    counted, which have quota anywhere; None: all.
+    """
+    pods, requests = 0, Counter[str]()
+    for shape, count in shapes.items():
+        pods += count
+        more = injected if injected and known and not shape.containers <= known else None
+        for name, amount in shape.requests.items():
+            if limited is not None and name not in limited:
+                continue
+            counted = max(0, amount - more.get(name, 0)) if more else amount
+            requests[name] += counted * count
+    return pods, requests
+
+
 class Kin:
     """What the pods of one job have in common: ``raw`` has the metadata that counts, ``above`` is their controller.
 
@@ -113,7 +138,8 @@ class Kin:
 
 class Pod(Struct, gc=False):
     """A pod that is on a node and has not ended. ``deleted`` is when its deletion was requested, in seconds since the
-    epoch, 0 if it was not. ``charge`` is what the controller counts it for, and the only field that it changes.
+    epoch, 0 if it was not, and ``ends`` when its grace period does. ``charge`` is what the controller counts it for,
+    and the only field that it changes.
     """
 
     uid: str
@@ -121,6 +147,7 @@ class Pod(Struct, gc=False):
     version: int
     created: float
     deleted: float
+    ends: float
     kin: Kin
     shape: Shape
     charge: object = None
@@ -142,12 +169,14 @@ class Lean:
     def __call__(self, raw: Raw) -> Pod:
         """The pod; raises ``KeyError`` for an object without uid or name."""
         metadata = raw["metadata"]
+        ends = epoch(metadata["deletionTimestamp"]) if metadata.get("deletionTimestamp") else 0.0
         return Pod(
             uid=metadata["uid"],
             name=metadata["name"],
             version=int(metadata.get("resourceVersion") or 0),
             created=epoch(metadata["creationTimestamp"]) if metadata.get("creationTimestamp") else 0.0,
-            deleted=_deleted(metadata),
+            deleted=ends and ends - float(metadata.get("deletionGracePeriodSeconds") or 0),
+            ends=ends,
             kin=self._kin_of(metadata),
             shape=self._shape_of(raw.get("spec") or {}),
         )
@@ -196,10 +225,3 @@ def _amounts(resources: Raw | None) -> Hashable:
 
 def _pairs(amounts: Mapping[str, object] | None) -> Hashable:
     return tuple(amounts.items()) if amounts else ()
-
-
-def _deleted(metadata: Raw) -> float:
-    """When the deletion of a pod was requested: its timestamp is that time and the grace period together."""
-    if not metadata.get("deletionTimestamp"):
-        return 0.0
-    return epoch(metadata["deletionTimestamp"]) - float(metadata.get("deletionGracePeriodSeconds") or 0)

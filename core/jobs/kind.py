@@ -289,6 +289,10 @@ class JobKind(Mirrored):
         """How many pods are deleted and have not ended; None if the status does not count them."""
         return None
 
+    def counts_all_pods(self, job: Raw) -> bool:
+        """Whether the status counts all pods that the job has started; of a kind whose status counts them at all."""
+        return True
+
     def asks(self, job: Raw) -> list[Patch]:
         """Returns the writes after which the kind's controller writes its status of a held job again, if there are
         any; for kinds that count pods that terminate.

@@ -72,7 +72,7 @@ def observed(kind: JobKind, job: Raw, start: LastStart | None, now: float, relat
     if not kind.uid_label or meta.deleting(job) or kind.finished(job, related) is not None:
         return None
     known = start if start is not None and start.uid == uid else None
-    counts = kind.terminating(job) is not None
+    counts = kind.terminating(job) is not None and kind.counts_all_pods(job)
     if not kind.held(job):
         seen = (known is not None and known.seen) or kind.sees_start(job, related)
         return None if seen and counts else LastStart(uid, seen=seen)
@@ -109,7 +109,8 @@ def stopping(
         return None
     if terminating := kind.terminating(job):
         return Wait(left)
-    if terminating is not None or start is None or start.uid != meta.uid(job) or start.uid in gone:
+    counted = terminating is not None and kind.counts_all_pods(job)
+    if counted or start is None or start.uid != meta.uid(job) or start.uid in gone:
         return None
     return AwaitPods(workload.key(raw), start.uid, kind.uid_label)
 

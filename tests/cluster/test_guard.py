@@ -1,5 +1,5 @@
-"""Pods that run without quota are stopped, whichever way they came to run: here by writes of an account that admission
-does not judge, because every way that a tenant has is closed elsewhere (``test_escapes.py``).
+"""Pods that run without quota are stopped, whichever way they came to run: by writes of an account that admission does
+not judge, because every way that a tenant has is closed elsewhere (``test_escapes.py``), and by pods that terminate.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.model import Raw
-from tests.cluster.world import World
+from tests.cluster.world import World, job
 from tests.serving import AS_US
 
 pytestmark = [pytest.mark.cluster, pytest.mark.exceeds]
@@ -95,3 +95,57 @@ def test_a_pod_that_was_taken_from_its_job_is_deleted_and_its_job_runs_on(world:
     assert len(on_nodes(world)) == 1
     world.until("it was reported", lambda: told(world) == [("Pod", "RunsWithoutQuota")])
     assert world.condition("kept", "Evicted") == ("", "", "")
+
+
+def kubectl(world: World, *arguments: str) -> None:
+    """Everybody with the role `edit` may do this."""
+    world.plane.kubectl(*arguments, "-n", world.namespace, check=True)
+
+
+def names(world: World) -> list[str]:
+    """All pods, whatever their state."""
+    return [each["metadata"]["name"] for each in world.get("pods").get("items", [])]
+
+
+def slow(name: str) -> Raw:
+    """A Job of one pod that ignores SIGTERM, with an hour to terminate."""
+    found = job(name, "team", cpu=1, pods=1, seconds=600)
+    template = found["spec"]["template"]
+    template["metadata"]["annotations"]["seiretsu.dev/ignores-sigterm"] = "true"
+    template["spec"]["terminationGracePeriodSeconds"] = 3600
+    return found
+
+
+def test_a_pod_that_terminates_slowly_does_not_run_beside_the_one_that_replaces_it(world: World) -> None:
+    world.queue("team", 1)
+    loops = slow("loops")
+    loops["spec"] |= {"completionMode": "Indexed", "backoffLimitPerIndex": 100}  # it is replaced after 10 s
+    world.create(loops)
+    world.until("it runs", lambda: on_nodes(world))
+    (first,) = on_nodes(world)
+    kubectl(world, "delete", "pod", first, "--wait=false")
+    world.until("it terminates", lambda: pods(world) == [] and names(world) == [first])
+    world.until("another one has its place", lambda: on_nodes(world))
+    world.until("the first one is gone", lambda: first not in names(world))
+    world.until("it was reported", lambda: told(world) == [("Pod", "RunsWithoutQuota")])
+    assert world.condition("loops", "Evicted") == ("", "", "")
+
+
+def test_pods_that_were_taken_from_a_stopped_job_hold_its_quota(world: World) -> None:
+    world.queue("team", 1)
+    found = slow("sly")
+    found["spec"] |= {"manualSelector": True, "selector": {"matchLabels": {"mine": "yes"}}}
+    found["spec"]["template"]["metadata"]["labels"] = {"mine": "yes"}
+    world.create(found)
+    world.until("it runs", lambda: on_nodes(world))
+    (first,) = on_nodes(world)
+    before = world.version("jobs")
+    world.patch("jobs", "sly", {"spec": {"suspend": True}})
+    world.until("its pod terminates", lambda: pods(world) == [])
+    kubectl(world, "label", "pod", first, "mine-")
+    world.until("its status counts none", lambda: world.jobs()["sly"]["status"].get("terminating") == 0)
+    kubectl(world, "annotate", "job", "sly", "then=that")
+    states = world.seen("jobs", before, lambda found: "then" in found["metadata"].get("annotations", {}))
+    assert all(state["spec"]["suspend"] for state in states) and world.used("team")[0] == "1"
+    kubectl(world, "delete", "pod", first, "--force", "--grace-period=0")
+    world.until("it runs again when that is gone", lambda: on_nodes(world) not in ([], [first]))

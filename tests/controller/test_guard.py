@@ -19,7 +19,8 @@ from controller.owners import Owners
 from controller.settings import GuardSettings, Settings
 from controller.watched import rows
 from controller.writes import Writer
-from core.guard.judge import LEAVES_SECONDS, STOPS_SECONDS
+from core.guard.grants import STOPS_SECONDS
+from core.guard.judge import LEAVES_SECONDS
 from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
 from core.model import Key, Raw
 from core.state.state import State
@@ -211,7 +212,7 @@ async def test_a_pod_that_starts_after_its_job_has_ended_is_deleted_at_once(worl
     world.condition("Finished")
     world.see(pod("a"))
     await world.after(SECOND)
-    assert world.api.deleted == [("a", None)]
+    assert world.api.deleted == [("a", 1)]  # it has no time to terminate
 
 
 async def test_a_job_that_shrinks_may_delete_its_pods(world: World) -> None:
@@ -292,8 +293,8 @@ async def test_a_pod_with_a_queue_that_never_had_a_workload_is_deleted(world: Wo
     late: Raw = {"creationTimestamp": "2033-05-18T03:33:21Z", "labels": {QUEUE: "lq"}}
     world.see(pod("a", owner=None, **late))
     await world.after(SECOND)
-    assert world.api.deleted == [("a", None)]
-    assert [each.reason for each in world.told.events] == ["RunsWithoutQuota"]
+    assert world.api.deleted == [("a", 1)]  # it has no time to terminate
+    assert {each.reason for each in world.told.events} == {"RunsWithoutQuota"}
 
 
 async def test_a_pod_with_a_queue_that_ran_before_is_left_alone(world: World) -> None:
@@ -306,14 +307,14 @@ async def test_a_pod_with_a_queue_that_ran_before_is_left_alone(world: World) ->
 async def test_a_pod_that_admission_has_marked_is_deleted_whenever_it_came(world: World) -> None:
     world.see(pod("a", owner=None, finalizers=["kueue.x-k8s.io/managed"]))
     await world.after(SECOND)
-    assert world.api.deleted == [("a", None)]
+    assert world.api.deleted == [("a", 1)]  # it has no time to terminate
 
 
 async def test_pods_of_a_group_are_counted_for_its_workload(world: World) -> None:
     """It has none, so they have no quota."""
     world.see(pod("a", owner=None, labels={"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/managed": "true"}))
     await world.after(SECOND)
-    assert world.api.deleted == [("a", None)]
+    assert world.api.deleted == [("a", 1)]  # it has no time to terminate
 
 
 async def test_a_pod_that_its_statefulset_replaces_is_counted_for_the_workload_of_the_others(world: World) -> None:
@@ -457,3 +458,94 @@ async def test_pods_with_the_label_of_a_group_that_were_never_queued_run_on(worl
     world.see(pod("free", owner=None, labels=labels))
     await world.after(SECOND)
     world.at_rest()
+
+
+def deleted(world: World, name: str, grace: int = 3600) -> Raw:
+    """A pod that was deleted now, with an hour to terminate."""
+    leaving: Raw = {"deletionTimestamp": stamp(world.now + grace), "deletionGracePeriodSeconds": grace}
+    return pod(name, **leaving)
+
+
+def admitted_since(world: World, seconds: float) -> None:
+    """The job has had its quota for so long."""
+    raw = world.caches.workloads.get(Key("ns", world.workload))
+    assert raw is not None
+    conditions = [{**each, "lastTransitionTime": stamp(world.now - seconds)} for each in raw["status"]["conditions"]]
+    world.change({"status": {"conditions": conditions}})
+
+
+HOUR = 3600.0
+
+
+async def test_pods_of_a_drained_job_terminate_in_peace(world: World) -> None:
+    admitted_since(world, HOUR)
+    world.see(*map(pod, "abc"))
+    world.see(*(deleted(world, each) for each in "abc"), *map(pod, "def"))
+    await world.after(30)
+    world.see(*map(pod, "abc"), event="DELETED")
+    await world.after(300)
+    world.at_rest()
+
+
+async def test_a_part_of_a_drained_job_may_terminate_for_longer(world: World) -> None:
+    admitted_since(world, HOUR)
+    world.see(deleted(world, "a"), *map(pod, "bcd"))
+    await world.after(120)
+    world.at_rest()
+    await world.after(180)
+    assert ([name for name, _ in world.api.deleted], world.api.evicted) == (["a"], [])
+
+
+async def test_pods_of_a_new_job_have_no_time_beside_those_that_replace_them(world: World) -> None:
+    admitted_since(world, 0)
+    world.see(*map(pod, "abc"))
+    world.see(*(deleted(world, each) for each in "abc"), *map(pod, "def"))
+    await world.after(SECOND)
+    assert (sorted(world.api.deleted), world.api.evicted) == ([(each, 1) for each in "abc"], [])
+
+
+async def test_a_job_whose_pods_are_deleted_in_a_loop_is_stopped(world: World) -> None:
+    """Whatever is ended, others terminate; that all of its pods were gone for a moment forgets nothing."""
+    admitted_since(world, HOUR)
+    for number in range(200):
+        if world.api.evicted:
+            break
+        for name in list(world.pods):
+            world.see(deleted(world, name), event="MODIFIED")
+        if not number % 3:
+            world.see(*map(pod, list(world.pods)), event="DELETED")
+            assert world.guard._counted == {}
+        world.see(*(pod(f"{each}{number}") for each in "abc"))
+        await world.after(SECOND)
+    assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
+    assert "again and again" in world.told.events[-1].message
+
+
+async def test_pods_on_lost_nodes_stop_no_job(world: World) -> None:
+    """They are replaced, and their kubelet never answers."""
+    admitted_since(world, HOUR)
+    world.see(*(deleted(world, each, 30) for each in "abc"), *map(pod, "def"))
+    await world.after(2 * HOUR)
+    assert (world.api.evicted, len(world.api.deleted) <= 3) == ([], True)
+
+
+async def test_an_elastic_job_that_shrinks_leaves_no_pods_beside_those_of_others(world: World) -> None:
+    admitted_since(world, 200)
+    world.see(*map(pod, "abc"))
+    raw = world.caches.workloads.get(Key("ns", world.workload))
+    assert raw is not None
+    world.change({"spec": {"podSets": [{**raw["spec"]["podSets"][0], "count": 1}]}})
+    world.see(deleted(world, "b"), deleted(world, "c"))
+    await world.after(10)
+    world.at_rest()
+    await world.after(20)
+    assert (sorted(world.api.deleted), world.api.evicted) == ([("b", 1), ("c", 1)], [])
+
+
+async def test_pods_that_nobody_controls_have_no_time_when_their_job_gives_up_its_quota(world: World) -> None:
+    labels = {"batch.kubernetes.io/controller-uid": "job-uid"}
+    world.see(pod("a"), pod("b", owner=None, labels=labels))
+    world.condition("Finished")
+    await world.after(SECOND)
+    assert [name for name, _ in world.api.deleted if name == "a"] == []
+    assert world.api.deleted[0] == ("b", None)

@@ -112,6 +112,12 @@ class BatchJob(JobKind):
         found: int | None = (job.get("status") or {}).get("terminating")
         return found
 
+    def counts_all_pods(self, job: Raw) -> bool:
+        """Not with a selector of its own: whoever may change the labels of pods takes them away from such a Job, and
+        they run on.
+        """
+        return not _spec(job).get("manualSelector")
+
     def asks(self, job: Raw) -> list[Patch]:
         """Removes the condition Suspended. A Job controller with an older version of the Job cannot write its status;
         with this one, it deletes all pods of the Job before it sets the condition again.

@@ -6,18 +6,9 @@ from typing import Any
 
 import pytest
 
-from core.guard.judge import (
-    NOTHING,
-    STOPS_SECONDS,
-    Charged,
-    Excess,
-    Grant,
-    Verdict,
-    excess,
-    granted,
-    judge,
-    shapes_of,
-)
+from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, granted, reserved
+from core.guard.judge import Charged, Excess, Verdict, excess, judge, shapes_of
+from core.guard.overlap import AGAIN_SECONDS, LOST_SECONDS, Budget
 from core.guard.pods import Lean, Pod
 from core.model import Admission, Condition, Key, PodSet, PodSetAssignment, Raw, Workload
 from core.wire.pod_requests import RequestRules
@@ -26,11 +17,21 @@ NOW = 1000.0
 LEAN = Lean(RequestRules())
 
 
-def pod(name: str, cpu: str = "1", *, deleted: str = "", containers: tuple[str, ...] = ("main",), **more: Any) -> Pod:
+def pod(
+    name: str,
+    cpu: str = "1",
+    *,
+    deleted: str = "",
+    grace: int = 30,
+    containers: tuple[str, ...] = ("main",),
+    metadata: Raw | None = None,
+    **more: Any,
+) -> Pod:
+    """A pod that runs; ``deleted`` is its deletion timestamp, when its grace period ends."""
     each = [{"name": name, "resources": {"requests": {"cpu": cpu}}} for name in containers]
-    metadata: Raw = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": "7"}
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": "7", **(metadata or {})}
     if deleted:
-        metadata |= {"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 30}
+        metadata |= {"deletionTimestamp": deleted, "deletionGracePeriodSeconds": grace}
     return LEAN({"metadata": metadata, "spec": {"containers": each, **more}})
 
 
@@ -49,8 +50,12 @@ def workload(name: str = "w", *, count: int = 3, cpu: int = 1000, evicted: float
     )
 
 
-def verdict(*charged: Charged, of: tuple[Workload, ...] = (), **options: Any) -> Verdict | None:
-    return judge(charged, granted(of, NOW), of, NOW, terminating_seconds=300.0, **options)
+def verdict(
+    *charged: Charged, of: tuple[Workload, ...] = (), spent: float = 0.0, has: Grant | None = None, **options: Any
+) -> Verdict | None:
+    """A job may overlap for 60 s; it has for ``spent``."""
+    budget = Budget(reserved(of), spent, 60.0)
+    return judge(charged, has or granted(of, NOW), of, NOW, budget=budget, terminating_seconds=300.0, **options)
 
 
 def own(*pods: Pod) -> list[Charged]:
@@ -165,3 +170,63 @@ def test_containers_that_others_add_may_request_a_little_more() -> None:
     assert verdict(*meshed, of=(workload(count=1, cpu=300),), **options) is None
     assert verdict(*meshed, of=(workload(count=1, cpu=50),), **options) is not None
     assert verdict(*own(pod("a", "600m")), of=(workload(count=1, cpu=300),), **options) is not None
+
+
+def leaving(name: str, seconds: int = 20, *, grace: int = 3600) -> Pod:
+    """A pod that was deleted so many seconds ago, with an hour to go."""
+    ends = int(NOW) - seconds + grace
+    return pod(name, deleted=f"1970-01-01T{ends // 3600:02}:{ends // 60 % 60:02}:{ends % 60:02}Z", grace=grace)
+
+
+RUNNING = [pod("a"), pod("b")]
+
+
+@pytest.mark.parametrize(
+    ("pods", "spent", "ended"),
+    [
+        ([*RUNNING, leaving("x"), leaving("y")], 59.0, []),
+        ([*RUNNING, leaving("x", 20), leaving("y", 21), leaving("z", 22)], 0.0, ["z"]),
+        ([*RUNNING, leaving("x", 20), leaving("y", 21)], 60.0, ["y", "x"]),
+        ([RUNNING[0], leaving("x", 20), leaving("y", 21)], 60.0, ["y"]),
+        ([leaving("x"), leaving("y")], 999.0, []),
+        ([*RUNNING, leaving("x", 1, grace=2), leaving("y"), leaving("z")], 0.0, ["x"]),
+        ([*RUNNING, leaving("x", 100 + int(LOST_SECONDS), grace=90)], 60.0, []),
+    ],
+    ids=[
+        "as many again as were admitted, for a time",
+        "of more than that, those that were deleted first",
+        "all that others replace, when the time is used up",
+        "a place that nobody took may terminate in peace",
+        "none where nobody took their places",
+        "those that end at once before others",
+        "none on nodes that do not answer",
+    ],
+)
+def test_pods_that_terminate_beside_others_are_ended(pods: list[Pod], spent: float, ended: list[str]) -> None:
+    found = verdict(*own(*pods), of=(workload(count=2),), spent=spent)
+    assert [each.name for each in (found.end if found else ())] == ended
+    assert found is None or (found.evict, found.delete) == ((), ())
+
+
+def test_a_job_whose_pods_are_deleted_again_and_again_is_stopped() -> None:
+    pods = own(*RUNNING, leaving("x"))
+    found = verdict(*pods, of=(workload(count=2),), spent=60.0 + AGAIN_SECONDS)
+    assert found is not None and (found.evict, [each.name for each in found.end]) == ((Key("ns", "w"),), ["x"])
+    assert found.sentence == (
+        "Pods run without quota: 3 pods run, 2 admitted; the pods request 3 cpu, 2 admitted; 1 of the pods terminates,"
+        " again and again: pods that replace them start before these have terminated (a Job with podReplacementPolicy:"
+        " Failed waits for that)"
+    )
+
+
+def test_pods_of_an_evicted_job_terminate_with_the_quota_that_it_holds() -> None:
+    assert verdict(*own(leaving("x"), leaving("y")), of=(workload(count=2, evicted=1.0),), spent=999.0) is None
+
+
+def test_a_pod_that_nobody_controls_has_no_time_after_its_job() -> None:
+    """Its controller will not delete it, as it does with the others."""
+    stray, others = pod("stray"), own(pod("a"))
+    ended = (workload(finished=True),)
+    found = verdict(*others, Charged(stray, stray=True), of=ended, has=Grant(2, {"cpu": 2000}), current=NOTHING)
+    assert found is not None and (found.evict, found.delete) == ((), (stray,))
+    assert verdict(*others, of=ended, has=Grant(2, {"cpu": 2000}), current=NOTHING) is None

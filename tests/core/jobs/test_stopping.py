@@ -69,6 +69,18 @@ def test_the_quota_of_a_stopped_job_is_released_when_its_controller_shows_its_en
     assert released or found[0] == Nothing()
 
 
+def test_pods_of_a_job_with_its_own_selector_are_listed_by_the_label_with_its_uid() -> None:
+    """Whoever changes their labels takes them away from the Job, whose status counts them no more."""
+    own = merged(job(status=SEEN), {"spec": {"manualSelector": True}})
+    start = LastStart(UID, seen=True, held_since=NOW - 5, asked=True)
+    asked = situation(own, STOPPED, last_start=start, terminating_timeout=NOW)
+    assert isinstance(asked.stopping, AwaitPods)
+    assert (asked.stopping.uid, decide(asked)) == (UID, Nothing())
+    gone = situation(own, STOPPED, last_start=start, terminating_timeout=NOW, stopped_pods_gone=frozenset({UID}))
+    assert gone.stopping is None
+    assert observed(BATCH_JOB, merged(own, {"spec": {"suspend": False}}), start, NOW, ()) is not None
+
+
 def test_the_job_controller_is_asked_by_the_removal_of_its_condition() -> None:
     failed = {"type": "FailureTarget", "status": "False"}
     status = {**SEEN, "conditions": [failed, *SEEN["conditions"]]}

@@ -1,0 +1,131 @@
+"""How long pods that terminate may run beside those that replace them: a small part of the time that a job has quota.
+
+A controller that replaces a pod as soon as it is deleted (of a Job, of a RayCluster) runs both until the first one has
+terminated, and the job's owner chooses how long that takes and how often pods are deleted. Drains of nodes do that to
+honest jobs, too. So it is neither forbidden nor free: it is counted, in seconds of the whole job. A second in which
+pods terminate that use as much as was admitted, while others have taken their places, counts as one second; a second
+in which a tenth of the job does so, as a tenth of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Final, NamedTuple
+
+from core.guard.grants import Grant
+from core.guard.pods import Pod, Shape, totals
+from core.model import Requests
+
+SHARE: Final = 0.05
+"""The part of the time in which a job has quota for which its pods may overlap. A new job has saved nothing up: else
+one new job after the other would overlap all the time."""
+MOST_AT_ONCE: Final = 1.0
+"""No more pods terminate beside others than as many again as were admitted."""
+AGAIN_SECONDS: Final = 60.0
+"""When a job has overlapped for so long beyond its limit, although grace periods were ended, its pods are deleted again
+and again: it is stopped."""
+LOST_SECONDS: Final = 10.0
+"""So long after the end of its grace period a pod is on a node that does not answer, and counts for nothing."""
+_SOON_SECONDS: Final = 2.0
+_HIGHEST: Final = 10.0
+
+
+class Spent(NamedTuple):
+    """For how many seconds of the whole job its pods had overlapped ``at`` a time, and which share of it has since."""
+
+    seconds: float = 0.0
+    at: float = 0.0
+    share: float = 0.0
+
+    def until(self, now: float) -> float:
+        """The seconds until now; what was spent is forgotten at the rate at which it is allowed."""
+        return max(0.0, self.seconds + (min(self.share, _HIGHEST) - SHARE) * max(0.0, now - self.at))
+
+
+UNSPENT: Final = Spent()
+
+
+class Budget(NamedTuple):
+    """What a job's pods may overlap: ``size`` is what it was admitted with, now or a moment ago, ``spent`` and
+    ``limit`` are in seconds of the whole job.
+    """
+
+    size: Grant
+    spent: float
+    limit: float
+
+    @property
+    def share(self) -> float:
+        """How much of the job may overlap now."""
+        return MOST_AT_ONCE if self.spent < self.limit else 0.0
+
+    @property
+    def again(self) -> bool:
+        """Whether it goes on although the grace periods are ended."""
+        return self.spent >= self.limit + AGAIN_SECONDS
+
+    def lasts(self, share: float) -> float:
+        """How many seconds this much of the job may overlap from now on."""
+        if share > self.share:
+            return 0.0
+        return (self.limit - self.spent) / (share - SHARE) if share > SHARE else inf
+
+
+def limit(age: float, most: float) -> float:
+    """For how many seconds a job that has had quota for ``age`` seconds may have overlapped; ``most`` is the
+    operator's limit.
+    """
+    return max(0.0, min(most, age * SHARE))
+
+
+def overlap(
+    living: Mapping[Shape, int],
+    leaving: Mapping[Shape, int],
+    has: Grant,
+    size: Grant,
+    *,
+    injected: Requests | None = None,
+    known: frozenset[str] = frozenset(),
+    limited: frozenset[str] | None = None,
+) -> float:
+    """Returns which part of a job the pods that terminate use beyond what it has; ``size`` is the whole job. Pods that
+    only release places use none.
+    """
+    pods, requests = totals(living, injected, known, limited)
+    going, freed = totals(leaving, injected, known, limited)
+    beyond = [(min(going, pods + going - has.pods), size.pods)]
+    for name, amount in freed.items():
+        beyond.append((min(amount, requests[name] + amount - has.requests.get(name, 0)), size.requests.get(name, 0)))
+    return max((amount / whole if whole else inf for amount, whole in beyond if amount > 0), default=0.0)
+
+
+def lost(pod: Pod, now: float) -> bool:
+    """Whether a pod that is being deleted should be gone for some time: nobody can use its node either."""
+    return bool(pod.deleted) and now - pod.ends > LOST_SECONDS
+
+
+def surplus(
+    leaving: Sequence[Pod],
+    living: Mapping[Shape, int],
+    has: Grant,
+    budget: Budget,
+    now: float,
+    *,
+    injected: Requests | None = None,
+    known: frozenset[str] = frozenset(),
+    limited: frozenset[str] | None = None,
+) -> tuple[Pod, ...]:
+    """Returns the pods whose grace period is to be ended, so that no more overlap than may: those that end at once
+    anyway, then those that were deleted first.
+    """
+    left = Counter(each.shape for each in leaving)
+    ended = []
+    for pod in sorted(leaving, key=lambda pod: (pod.ends > now + _SOON_SECONDS, pod.deleted, pod.name)):
+        share = overlap(living, left, has, budget.size, injected=injected, known=known, limited=limited)
+        if share <= budget.share:
+            break
+        left[pod.shape] -= 1
+        ended.append(pod)
+    return tuple(ended)
