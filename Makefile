@@ -19,7 +19,7 @@ WORKERS ?= 4
 KUEUE_CRD ?=
 
 # The image: its name, and the image that unpacks its packages.
-VERSION := 0.1.0
+VERSION ?= $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 IMAGE ?= seiretsu:$(VERSION)
 BASE ?= debian:trixie-slim
 PYTHON_OF_IMAGE ?= python3.13
@@ -29,11 +29,15 @@ PLATFORM ?= $(shell uname -s | tr A-Z a-z)-$(subst x86_64,amd64,$(subst aarch64,
 URL ?=
 HOMEPAGE ?=
 
+# The tag that `make release` builds, and options of release.build: RELEASE="--without image --platforms linux-amd64"
+TAG ?=
+RELEASE ?=
+
 # Options of `make soak`: python -m bench.soak --help lists them.
 SOAK ?=
 
 .PHONY: help demo up test test-long full-size soak soak-multikueue check bench oracle format audit image image-test image-lock \
-	test-image-python e2e krew-archive krew generate lock tools clean
+	test-image-python e2e krew-archive krew version release generate lock tools clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -134,6 +138,13 @@ krew-archive: $(STAMP) ## Pack `kubectl seiretsu` for this machine into dist/: P
 krew: $(STAMP) ## The manifest for krew of the archives in dist/: URL=https://.../v0.1.0 HOMEPAGE=https://...
 	@test -n "$(URL)" -a -n "$(HOMEPAGE)" || { echo "make krew URL=where the archives are published HOMEPAGE=of the project" >&2; exit 2; }
 	@$(BIN)/python -m plugin.krew manifest --url "$(URL)" --homepage "$(HOMEPAGE)"
+
+version: $(STAMP) ## Write another version into all files that have it: VERSION=1.2.3
+	@$(BIN)/python -m release.version $(VERSION)
+
+release: $(STAMP) ## Build all files of a release from a tag, twice, and compare (as root, on Debian): TAG=v1.2.3
+	@test -n "$(TAG)" || { echo "make release TAG=v$(VERSION)" >&2; exit 2; }
+	@$(BIN)/python -m release $(TAG) --out dist/$(TAG) $(RELEASE)
 
 generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights of the chart, docs/feedback.md
 	$(BIN)/python -m api.crds charts/seiretsu/templates/crds

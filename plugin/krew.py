@@ -9,36 +9,38 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import re
 import sys
-import tarfile
-import tomllib
 from pathlib import Path
 from typing import Final
 
 import yaml
+
+from release import archives
+from release.version import version
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent
 PROGRAM: Final = "kubectl-seiretsu"
 PLATFORMS: Final = ("linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64")
 PYTHON: Final = "{}.{}".format(*sys.version_info)
-VERSION: Final[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+VERSION: Final = version(ROOT)
 _ARCHIVE: Final = re.compile(rf"{PROGRAM}-{re.escape(VERSION)}-(?P<os>[a-z]+)-(?P<arch>[a-z0-9]+)\.tar\.gz")
 
 
-def archive(packages: Path, platform: str, out: Path) -> Path:
-    """Writes the archive for a platform: the program that kubectl runs, its packages and the license."""
-    path = out / f"{PROGRAM}-{VERSION}-{platform}.tar.gz"
+def archive(packages: Path, platform: str, out: Path, epoch: int = 0) -> Path:
+    """Writes the archive for a platform: the program that kubectl runs, its packages and the license. All files have
+    the time ``epoch``.
+    """
     start = (HERE / PROGRAM).read_text().replace("@PYTHON@", PYTHON).encode()
-    with tarfile.open(path, "w:gz") as tar:
-        entry = tarfile.TarInfo(PROGRAM)
-        entry.mode, entry.size = 0o755, len(start)
-        tar.addfile(entry, io.BytesIO(start))
-        tar.add(ROOT / "LICENSE", "LICENSE", filter=_plain)
-        tar.add(packages, "lib", filter=_plain)
-    return path
+    files = [("LICENSE", ROOT / "LICENSE"), *archives.below(packages, "lib", _belongs)]
+    return archives.pack(out / f"{PROGRAM}-{VERSION}-{platform}.tar.gz", files, epoch, [(PROGRAM, start, 0o755)])
+
+
+def _belongs(path: Path) -> bool:
+    """Leaves out what depends on the machine: compiled modules, scripts, and the records of pip."""
+    recorded = path.parts[0].endswith(".dist-info") and path.name in ("RECORD", "direct_url.json")
+    return "__pycache__" not in path.parts and path.parts[0] != "bin" and not recorded
 
 
 def manifest(out: Path, url: str, homepage: str) -> str:
@@ -63,13 +65,6 @@ def manifest(out: Path, url: str, homepage: str) -> str:
     ]
     listed = yaml.safe_dump({"platforms": platforms}, sort_keys=False, width=1000)
     return text + "".join(f"  {line}\n" for line in listed.splitlines())
-
-
-def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Leaves out compiled modules, and who made the archive."""
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = ""
-    return None if "__pycache__" in entry.name else entry
 
 
 def main(arguments: list[str]) -> int:
