@@ -1,11 +1,12 @@
 """Admission policies that work while Seiretsu is down: queued jobs start suspended, and cannot be started by hand; what
 counts of living pods changes only by their controllers, and only those create objects below an owner.
 
-There are two for each kind of job (``core.jobs.kinds``), and two for pods and owners. They run in the API server
-(ValidatingAdmissionPolicy v1 is served from Kubernetes 1.30 on, MutatingAdmissionPolicy v1 from 1.36 on) and read only
-the object and the request: defaults, feedback and admissions stay in the webhooks. With ``webhooks.failurePolicy:
-Ignore`` jobs are accepted while Seiretsu is down, suspended, and queued when it runs again; where no policy can suspend
-them they are refused. ``python -m webhook.backstop FILE`` writes the chart's template; a test compares.
+There are two for each kind of job (``core.jobs.kinds``), and three for pods, their templates and owners. They run in
+the API server (ValidatingAdmissionPolicy v1 is served from Kubernetes 1.30 on, MutatingAdmissionPolicy v1 from 1.36 on)
+and read only the object and the request: defaults, feedback and admissions stay in the webhooks. With
+``webhooks.failurePolicy: Ignore`` jobs are accepted while Seiretsu is down, suspended, and queued when it runs again;
+where no policy can suspend them they are refused. ``python -m webhook.backstop FILE`` writes the chart's template; a
+test compares.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ BY_HAND: Final = "the job waits in its LocalQueue and is started when its worklo
 MOVED: Final = "a job keeps its queue name unless it is suspended"
 LABELLED: Final = "the label controller-uid is set by the Job controller: create the pod without it"
 BELOW: Final = "only the controller of the job above it gives this object more pods: change that job instead"
+UNMARKED: Final = "the pods wait for quota by these marks of the template: change the object above it instead"
 UNSUSPENDED: Final = "a job that names a queue is created suspended: set {field} to {value}"
 
 
@@ -51,7 +53,7 @@ def policies(options: Options, kinds: Iterable[JobKind] = ALL) -> list[Raw]:
 def guards(options: Options) -> list[Raw]:
     """Returns the policies of pods, owners and what is below jobs: what they refuse, no webhook is asked about."""
     below = [document for kind in ALL if kind.pods_in_cel for document in _below(kind, options)]
-    return [*below, *_of_pods(options), *_of_owners(options)]
+    return [*below, *_of_marks(options), *_of_pods(options), *_of_owners(options)]
 
 
 def covered(kinds: Iterable[JobKind] = ALL) -> list[JobKind]:
@@ -208,6 +210,41 @@ def _below_a_job(trust: Trust) -> str:
     references = "object.metadata.ownerReferences"
     job = f"{OF_A_JOB} && {trust.believed}"
     return f"(has({references}) && {references}.exists(o, has(o.controller) && o.controller && {job}))"
+
+
+def _of_marks(options: Options) -> list[Raw]:
+    """Returns the policy that pods wait for quota although a tenant changes the template of the ReplicaSet below a
+    Deployment, or of the StatefulSet below a LeaderWorkerSet: no webhook sees these, and their controllers create again
+    whatever the guard deletes. A StatefulSet of its own is queued itself, and its webhook marks it.
+    """
+    references = "oldObject.metadata.ownerReferences"
+    controlled = f"has({references}) && {references}.exists(o, has(o.controller) && o.controller"
+    template = ("spec", "template", "metadata")
+    marked = f"'{Annotation.POD_SUSPENDING_PARENT}' in {_field('oldObject', (*template, 'annotations'))}"
+    conditions = [
+        _by_others(options.trust),
+        {"name": "marked", "expression": f"{_there('oldObject', (*template, 'annotations'))} && {marked}"},
+        {"name": "below", "expression": f"request.resource.resource == 'replicasets' || ({controlled}))"},
+    ]
+    kept = [
+        f"({_value_at('oldObject', (*template, field), key)}) == ({_value_at('object', (*template, field), key)})"
+        for field, key in (
+            ("annotations", Annotation.POD_SUSPENDING_PARENT),
+            ("labels", Label.QUEUE_NAME),
+            ("labels", Label.MANAGED),
+        )
+    ]
+    expression = f"({' && '.join(kept)}) || ({controlled} && {options.trust.creates}))"
+    validation = {"expression": expression, "message": UNMARKED, "reason": "Forbidden"}
+    resources = ["replicasets", "statefulsets"]
+    rules = [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": resources}]
+    return _validating("keep-marks", rules, conditions, [validation], options)
+
+
+def _value_at(variable: str, path: FieldPath, key: str) -> str:
+    """CEL: a label or annotation, '' where there is none."""
+    values = _field(variable, path)
+    return f"{_there(variable, path)} && '{key}' in {values} ? {values}['{key}'] : ''"
 
 
 def _of_pods(options: Options) -> list[Raw]:

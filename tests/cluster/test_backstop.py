@@ -20,7 +20,7 @@ from tests.cluster.world import World
 from tests.core.jobs.test_jobset import job_set
 from tests.eventually import WAIT, eventually
 from tests.serving import AS_US
-from webhook.backstop import BELOW, BY_HAND, LABELLED, MOVED, RESIZED, policies
+from webhook.backstop import BELOW, BY_HAND, LABELLED, MOVED, RESIZED, UNMARKED, policies
 from webhook.claims import NOT_CONTROLLED
 from webhook.configurations import Options
 from webhook.settings import Account, Controllers, Settings
@@ -286,6 +286,45 @@ def test_what_a_living_pod_is_counted_by_changes_only_by_its_controllers(
     ended = ("patch", "pod", "p", "-n", TENANT[-1], "--subresource=status", "-p", '{"status":{"phase":"Failed"}}')
     plane.kubectl(*ended, check=True)
     assert by_tenant("annotate", "pod", "p", "--overwrite", f"{Annotation.ROLE_HASH}=b") == "", "it counts no more"
+
+
+def marked(kind: str, **metadata: Any) -> Raw:
+    """A ReplicaSet or StatefulSet whose pods wait for quota because an object above it is queued."""
+    labels, container = {"app": "a", Label.QUEUE_NAME: "main"}, {"name": "main", "image": "none"}
+    template = {"labels": labels, "annotations": {Annotation.POD_SUSPENDING_PARENT: "deployment"}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "marked", **metadata},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": "a"}},
+            "template": {"metadata": template, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def test_the_template_below_a_queued_deployment_keeps_its_marks(
+    plane: ControlPlane, by_tenant: Callable[..., str]
+) -> None:
+    """Its controller would create pods without quota as fast as they are deleted."""
+    uid = create(plane, "above", namespace=TENANT[-1])["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": uid, "controller": True}
+    below, alone = marked("StatefulSet", ownerReferences=[owner]), marked("StatefulSet", name="alone")
+    for each in (marked("ReplicaSet"), below, alone):
+        plane.kubectl("create", "-f", "-", "-n", TENANT[-1], stdin=json.dumps(each), check=True)
+
+    def patched(kind: str, name: str, **metadata: Raw) -> str:
+        change = json.dumps({"spec": {"template": {"metadata": metadata}}})
+        return by_tenant("patch", kind, name, "--type=merge", "-p", change)
+
+    for kind in ("replicaset", "statefulset"):
+        assert UNMARKED in patched(kind, "marked", annotations={Annotation.POD_SUSPENDING_PARENT: None})
+        assert UNMARKED in patched(kind, "marked", annotations=None)  # type: ignore[arg-type]
+        assert UNMARKED in patched(kind, "marked", labels={Label.QUEUE_NAME: "other"})
+        assert patched(kind, "marked", annotations={"mine": "yes"}) == ""
+        assert by_tenant("scale", kind, "marked", "--replicas=0") == ""
+    assert patched("statefulset", "alone", annotations={Annotation.POD_SUSPENDING_PARENT: None}) == "", "it is its own"
 
 
 def test_only_the_controller_of_an_owner_creates_objects_below_it(

@@ -386,7 +386,7 @@ def test_uninstall_takes_back_what_install_installed(plane: ControlPlane, tmp_pa
         assert process.stop() == 0
     assert "failed calling webhook" in create(plane).stderr
     done = uninstall()
-    assert (done.returncode, done.stdout.count("deleted the Validating")) == (0, 9), done.stdout + done.stderr
+    assert (done.returncode, done.stdout.count("deleted the Validating")) == (0, 11), done.stdout + done.stderr
     policies = plane.kubectl("get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")
     assert not policies.stdout
     assert not json.loads(create(plane).stdout)["spec"].get("suspend")
