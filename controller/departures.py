@@ -72,11 +72,12 @@ class Departures:
                 return wait
             action = orphan(raw, value, self.clock(), self._gone)
             self.forget(uid_of(raw))
-        subresource = "status" if isinstance(action, WorkloadStatus) else ""
+        ends = isinstance(action, WorkloadStatus)
         if isinstance(action, WorkloadStatus | RemoveFinalizer):
+            body, subresource = (action.body, "status") if isinstance(action, WorkloadStatus) else (action.patch, "")
             with contextlib.suppress(NotFound):  # it is deleted, as intended; the watch will report it
-                async with self.writer.turn(action.workload.namespace, first=bool(subresource)):
-                    await self.writer.patch(resources.WORKLOADS, action.workload, action.patch, subresource=subresource)
+                async with self.writer.turn(value.key.namespace, first=ends):
+                    await self.writer.patch(resources.WORKLOADS, value.key, body, subresource=subresource)
         return None
 
     async def look(self, action: AwaitPods) -> float:

@@ -8,11 +8,10 @@ continues from the state of the API.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import structlog
 
@@ -23,7 +22,7 @@ from controller.churn import Churn
 from controller.departures import Departures
 from controller.elastic import ungate
 from controller.events import Recorder
-from controller.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests
+from controller.kube.errors import AlreadyExists, ApiError, Conflict, TooManyRequests
 from controller.kube.flow.budget import Budget
 from controller.kube.flow.limits import DEFERRED_AT_ONCE
 from controller.kube.flow.pressure import Pressure
@@ -31,20 +30,18 @@ from controller.kube.workqueue import WorkQueue
 from controller.managed import Managed
 from controller.metrics import QueueingMetrics
 from controller.owners import Owners
+from controller.reconciler import Reconciler
 from controller.refusals import Refusals
 from controller.settings import Settings
 from controller.stops import Stops
-from controller.writes import PatchType, Writer
+from controller.writes import Writer
+from core.actions import Action, Create, Patch, Target, Wait, Write, Writes
 from core.jobs import meta
 from core.jobs.actions import (
-    Action,
     AwaitPods,
     CreateWorkload,
-    DeleteJob,
     DeleteWorkload,
     LetGo,
-    Nothing,
-    Prepare,
     Problem,
     RemoveFinalizer,
     Start,
@@ -55,14 +52,14 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import decide, earlier
 from core.jobs.groups import created_before_its_pods
-from core.jobs.kind import Delete, JobKind, Patch, Write, owner_of
+from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import POD_GROUP, kind_at
 from core.jobs.kinds.pod_group import PodGroup
 from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owners import GROUP_OWNERS
 from core.jobs.release import uid_of
-from core.jobs.situation import Situation
-from core.jobs.stopping import Ask, Stopping, Wait
+from core.jobs.situation import JobSituation
+from core.jobs.stopping import Ask, Stopping
 from core.model import Key, Raw, Workload, events
 from core.model.owner import GROUP
 from core.multikueue.conditions import is_ours
@@ -72,7 +69,6 @@ from core.wire.timestamps import epoch
 
 log = structlog.get_logger(__name__)
 
-WORKERS = 30
 KEPT_WORKERS = 10
 """Workers for jobs whose Workload has quota, if many others wait for their writes."""
 
@@ -88,7 +84,7 @@ class _Decided(NamedTuple):
     complete, and after how many seconds time alone changes something.
     """
 
-    situation: Situation
+    situation: JobSituation
     action: Action
     waits: list[AwaitPods]
     stopping: Stopping | None
@@ -96,16 +92,18 @@ class _Decided(NamedTuple):
     settles_in: float | None
 
 
-def _decided(situation: Situation) -> _Decided:
+def _decided(situation: JobSituation) -> _Decided:
     waits = earlier(situation)  # before the action, which may discard what is known of pods
     stopping, overdue = situation.stopping, situation.overdue
     return _Decided(situation, decide(situation), waits, stopping, overdue, situation.kind.settles_in(situation.job))
 
 
-class JobReconciler:
+class JobReconciler(Reconciler[_Decided]):
     """Reconciles the jobs of one kind. ``run`` while this process leads; call ``changed`` whenever something of a job
     changed.
     """
+
+    workers = 30
 
     def __init__(
         self,
@@ -121,21 +119,17 @@ class JobReconciler:
         churn: Churn | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        super().__init__(f"jobs-{kind.kind.lower()}", kind.resource, writer, recorder, clock=clock)
         self.kind = kind
-        self.resource = kind.resource
         self.caches = caches
-        self.writer = writer
-        self.recorder = recorder
         self.metrics = metrics
         self.settings = settings
         self.managed = Managed(caches, settings, owners or Owners(caches))
-        self.clock = clock
         self.churn = churn or Churn()
         self.departures = Departures(caches, writer, clock)
         self.stops = Stops(kind, caches, writer, clock)
         self.store = caches.stores[self.resource]
         self.budget = budget or Budget(Pressure())
-        self.queue = WorkQueue[Key](f"jobs-{kind.kind.lower()}", longest_seconds=30.0)
         self.finished = WorkQueue[Key](f"finished-{kind.kind.lower()}", longest_seconds=30.0)
         self._refusals = Refusals(clock)
         self._problems: dict[Key, tuple[str, str]] = {}
@@ -209,40 +203,81 @@ class JobReconciler:
         """Reconcile until cancelled."""
         await self.stops.begin(tuple(self.store), self._has_quota)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.queue.run(WORKERS, self.reconcile, kept=KEPT_WORKERS))
+            group.create_task(self.queue.run(self.workers, self.reconcile, kept=KEPT_WORKERS))
             group.create_task(self.finished.run(DEFERRED_AT_ONCE, self.release))
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one job and its Workload one step on. Returns when to look again, in seconds."""
-        decided = await self._decided(key)
-        if decided is None:
+        found = await self.look(key)
+        if found is None:
             self._refusals.forget(key)
             self._problems.pop(key, None)
             self.stops.forget(key)
             left = [raw for raw in self.caches.workloads_of(owner_of(self.kind, key)) if not self._made_ahead(raw)]
             return _soonest([await self.departures.release(raw) for raw in left])
-        again = await self._act(key, decided.situation, decided.action)
-        if decided.overdue and isinstance(decided.action, WorkloadStatus | RemoveFinalizer | DeleteWorkload | Start):
-            self._tell_overdue(decided.situation.job)
-        idle = isinstance(decided.action, Nothing | Problem)
-        stops = await self._await_stop(key, decided.stopping) if idle else None
+        decided, action = found
+        again = await self.act(key, decided, action)
         waits = [await self._await_pods(key, each) for each in decided.waits]
-        return _soonest([again, decided.settles_in, stops, *waits])
+        return _soonest([again, decided.settles_in, *waits])
 
-    def _tell_overdue(self, job: Raw) -> None:
-        log.warning("quota released, pods of the stopped job remain", job=str(key_of(job)))
-        self._tell(job, events.pods_overdue(self.settings.terminating_pods_timeout))
+    def about(self, situation: _Decided) -> tuple[Key, str]:
+        """The job."""
+        job = situation.situation.job
+        return key_of(job), meta.uid(job)
 
-    async def _await_stop(self, key: Key, stopping: Stopping | None) -> float | None:
+    async def look(self, key: Key) -> tuple[_Decided, Action] | None:
+        """Returns what the rules decide; a Workload that is created again and again is created later."""
+        decided = await self._decided(key)
+        if decided is None:
+            return None
+        action = decided.action
+        if isinstance(action, CreateWorkload) and (seconds := self.churn.wait(key_of(action.manifest))):
+            return decided, Wait(seconds)
+        return decided, action
+
+    def goes_first(self, situation: _Decided, action: Action) -> bool:
+        """Writes that release or use quota come before those of jobs that wait for it."""
+        if isinstance(action, WorkloadStatus):
+            return action.why in ("finish", "release")
+        return isinstance(action, Start | Stop)
+
+    async def idle(self, key: Key, situation: _Decided, wait: Wait) -> float | None:
+        """Does what is done outside of turns. Returns when to decide again, in seconds."""
+        match wait:
+            case AwaitPods():
+                return await self._await_pods(key, wait)
+            case Ungate():
+                await ungate(self.writer, key.namespace, wait)
+                return None
+            case RemoveFinalizer():
+                if situation.overdue:
+                    self._tell_overdue(situation)
+                self._forget_pods_of(wait.workload)
+                if self._is_deleting(wait.workload):
+                    await self._remove_finalizer(key, situation, wait)
+                else:  # it holds up nothing
+                    self.finished.add(key)
+                return None
+            case Problem():
+                self._tell_problem(key, situation.situation.job, wait)
+        return _soonest([wait.seconds, await self._await_stop(key, situation)])
+
+    async def _remove_finalizer(self, key: Key, situation: _Decided, action: RemoveFinalizer) -> None:
+        await self.apply(key, situation, Patch(action.patch, target=Target(resources.WORKLOADS, action.workload)))
+
+    def _tell_overdue(self, situation: _Decided) -> None:
+        log.warning("quota released, pods of the stopped job remain", job=str(key_of(situation.situation.job)))
+        self.emit(situation, events.pods_overdue(self.settings.terminating_pods_timeout))
+
+    async def _await_stop(self, key: Key, situation: _Decided) -> float | None:
         """Does what shows that a stopped job has no pods; returns when to decide again, in seconds."""
-        match stopping:
+        match situation.stopping:
             case None:
                 return None
-            case Wait() as wait:
-                return wait.seconds
             case Ask() as ask:
                 async with self.writer.turn(key.namespace, first=True):
-                    await self._write(key, ask.writes)
+                    for write in ask.writes:
+                        await self._write(key, situation, write)
                 self.stops.asked(key)
                 self.changed(key)
                 return None
@@ -251,25 +286,15 @@ class JobReconciler:
                 if not seconds:
                     self.changed(key)
                 return seconds or None
+            case Wait() as wait:
+                return wait.seconds
 
-    async def _act(self, key: Key, situation: Situation, action: Action) -> float | None:
-        """Applies the action; a write in its turn, and then what is to be written after what changed meanwhile."""
-        if isinstance(action, Nothing | Problem | AwaitPods | Ungate | RemoveFinalizer):
-            return await self._apply(key, situation.job, action)
-        async with self.writer.turn(key.namespace, first=_releases_or_uses_quota(action)):
-            if self._is_current(key, situation):
-                return await self._apply(key, situation.job, action)
-            decided = await self._decided(key)
-            if decided is not None:
-                return await self._apply(key, decided.situation.job, decided.action)
-        self.changed(key)
-        return None
-
-    def _is_current(self, key: Key, situation: Situation) -> bool:
+    def is_current(self, key: Key, situation: _Decided, action: Write | Writes) -> bool:
         """Whether the job and its Workloads are still those of the situation."""
-        before, now = situation.kind.parts(situation.job), self.caches.job_objects(self.kind, key)
+        job, kind = situation.situation.job, situation.situation.kind
+        before, now = kind.parts(job), self.caches.job_objects(self.kind, key)
         same = len(before) == len(now) and set(map(id, before)) == set(map(id, now))
-        return same and self._workloads(key, situation.job) == situation.workloads
+        return same and self._workloads(key, job) == situation.situation.workloads
 
     def _workloads(self, key: Key, job: Raw) -> tuple[Raw, ...]:
         """The Workloads of this job, or of one before it of the same name: not that of another owner."""
@@ -281,9 +306,9 @@ class JobReconciler:
         async with self.budget.turn("finalizers"):
             decided = await self._decided(key)
             if decided is not None and isinstance(decided.action, RemoveFinalizer):
-                await self._patch_workload(decided.action.workload, decided.action.patch)
+                await self._remove_finalizer(key, decided, decided.action)
 
-    def _situation(self, key: Key, job: Raw) -> Situation:
+    def _situation(self, key: Key, job: Raw) -> JobSituation:
         kind = kind_at(self.kind, key)
         brought, _ = meta.prebuilt_workload(job, annotation_first=self.settings.identifier_annotations)
         named = brought
@@ -295,7 +320,7 @@ class JobReconciler:
         except NestingError as error:
             nested_wrongly = str(error)
         workloads, related = self._workloads(key, job), self.caches.related(self.kind, key)
-        return Situation(
+        return JobSituation(
             kind=kind,
             job=job,
             now=self.clock(),
@@ -356,129 +381,74 @@ class JobReconciler:
         if raw is not None:
             self.departures.forget(uid_of(raw))
 
-    async def _apply(self, key: Key, job: Raw, action: Action) -> float | None:
+    async def apply(self, key: Key, situation: _Decided, action: Write | Writes) -> None:
+        """Makes the writes of an action. A start is remembered before it is written."""
+        if isinstance(action, DeleteWorkload):
+            self._forget_pods_of(action.workload)
+        if isinstance(action, Start):
+            self.stops.started(key, situation.situation.job)
+        try:
+            await super().apply(key, situation, action)
+        except Conflict:
+            if isinstance(action, Start):
+                self.stops.forget(key)  # it has not started
+            raise
+
+    async def written(self, key: Key, situation: _Decided, action: Write | Writes) -> None:
+        """Logs and counts what happened to the job, and emits the events of many pods."""
+        job = situation.situation.job
         match action:
-            case Nothing():
-                return action.requeue_after
-            case Problem():
-                self._tell_problem(key, job, action)
-            case CreateWorkload():
-                if wait := self.churn.wait(key_of(action.manifest)):
-                    return wait
-                await self._create(job, action.manifest)
             case UpdateWorkload():
-                with self._reporting_refusal(job, action.workload):
-                    await self._patch_workload(action.workload, action.patch)
-                if action.why in ("matching", "resize"):
-                    self._tell(job, events.updated_workload(action.workload))
-                if action.added:
-                    self._tell_workload(action.workload, events.owners_added(action.added))
-            case DeleteWorkload():
-                self._forget_pods_of(action.workload)
-                if action.release is not None:
-                    await self._patch_workload(action.workload, action.release)
-                await self.writer.delete(resources.WORKLOADS, action.workload, action.uid)
-                self._tell(job, events.deleted_workload(action.workload))
-            case RemoveFinalizer():
-                self._forget_pods_of(action.workload)
-                if self._is_deleting(action.workload):
-                    await self._patch_workload(action.workload, action.patch)
-                else:  # it holds up nothing
-                    self.finished.add(key)
-            case AwaitPods():
-                return await self._await_pods(key, action)
-            case Ungate():
-                await ungate(self.writer, key.namespace, action)
+                self._refusals.forget(key)
             case WorkloadStatus():
-                await self._patch_workload(action.workload, action.patch, "status")
-                self._status_written(job, action)
-            case Prepare():
-                await self._write(key, action.writes)
+                log.info("workload status", workload=str(action.after.key), why=action.why)
             case Start():
-                self.stops.started(key, job)
-                try:
-                    await self._write(key, action.writes)
-                except Conflict:
-                    self.stops.forget(key)  # it has not started
-                    raise
                 log.info("job started", job=str(key), cluster_queue=action.cluster_queue)
                 await self._started(key, job, action)
-            case Stop():
-                await self._write(key, action.writes)
-                if action.was_running:
-                    log.info("job stopped", job=str(key), reason=action.reason)
-                    stopped = events.stopped(action.message)
-                    await self._tell_all(kind_at(self.kind, key).parts(job), stopped)
+            case Stop() if action.was_running:
+                log.info("job stopped", job=str(key), reason=action.reason)
+                await self._tell_all(kind_at(self.kind, key).parts(job), events.stopped(action.message))
             case LetGo():
-                await self._write(key, action.writes)
                 await self._tell_all(action.excess, events.excess_deleted())
-            case DeleteJob():
-                await self.writer.delete(self.resource, key_of(job), job["metadata"]["uid"])
-                self._tell(job, events.deleted_job())
-            case _:
-                assert_never(action)
-        return None
+        if situation.overdue and isinstance(action, WorkloadStatus | DeleteWorkload | Start):
+            self._tell_overdue(situation)
 
     def _is_deleting(self, workload: Key) -> bool:
         raw = self.caches.workloads.get(workload)
         return raw is not None and "deletionTimestamp" in raw["metadata"]
 
-    async def _create(self, job: Raw, manifest: Raw) -> None:
-        with self._reporting_refusal(job, key_of(manifest)):
-            created = await self.writer.create(resources.WORKLOADS, manifest)
-        key = key_of(created)
-        log.info("workload created", workload=str(key), job=job["metadata"]["name"])
-        self._tell(job, events.created_workload(key))
-        if times := self.churn.created(key):
-            self._tell(job, events.created_again(key, times, self.churn.wait(key)))
+    def created(self, key: Key, situation: _Decided, create: Create, answer: Raw) -> None:
+        """Emits events about a new Workload, and counts it."""
+        made, job = key_of(answer), situation.situation.job
+        self._refusals.forget(key)
+        log.info("workload created", workload=str(made), job=job["metadata"]["name"])
+        self.emit(situation, events.created_workload(made))
+        if times := self.churn.created(made):
+            self.emit(situation, events.created_again(made, times, self.churn.wait(made)))
         since = epoch(job["metadata"]["creationTimestamp"])
         if job["metadata"].get("generation", 1) == 1:  # one that was changed since may have had no queue before
-            queue = Key(key.namespace, meta.queue_name(job))
+            queue = Key(made.namespace, meta.queue_name(job))
             self.metrics.workload_created(f"{self.kind.api_version}/{self.kind.kind}", self.clock() - since, queue)
 
-    @contextlib.contextmanager
-    def _reporting_refusal(self, job: Raw, workload: Key) -> Iterator[None]:
-        """Emit an event on the job when the API server refuses its Workload: one for each kind of refusal, not one for
+    async def refused(self, key: Key, situation: _Decided, write: Write, error: ApiError) -> None:
+        """Emits an event on the job when the API server refuses its Workload: one for each kind of refusal, not one for
         each retry, whose message may differ each time (a port, an id, what a quota has now).
 
-        The error is raised again, so that the work queue retries with backoff: what refused it (a quota, a policy, a
-        webhook, missing rights) may be fixed without any change of the job.
+        It is tried again with backoff: what refused it (a quota, a policy, a webhook, missing rights) may be fixed
+        without any change of the job.
         """
-        key, uid = key_of(job), job["metadata"]["uid"]
-        try:
-            yield
-        except (Conflict, TooManyRequests):
-            raise  # the caches are behind, or the API server is busy: the next attempt succeeds
-        except ApiError as error:
+        workload = key_of(write.manifest) if isinstance(write, Create) else write.target and write.target.key
+        ours = isinstance(write, CreateWorkload | UpdateWorkload) and not isinstance(error, Conflict | TooManyRequests)
+        if ours and workload is not None:  # else the caches are behind, or the API server is busy
             behind = isinstance(error, AlreadyExists) and self.caches.workloads.get(workload) is None
+            uid = meta.uid(situation.situation.job)
             if error.status and not behind and self._refusals.due(key, (uid, error.status, error.reason)):
-                self._tell(job, events.workload_refused(workload, error.message))
-            raise
-        self._refusals.forget(key)
-
-    async def _patch_workload(self, key: Key, patch: Raw, subresource: str = "") -> None:
-        try:
-            await self.writer.patch(resources.WORKLOADS, key, patch, subresource=subresource)
-        except NotFound:  # it is deleted, as intended; the watch will report it
-            log.debug("workload is gone", workload=str(key))
-
-    async def _write(self, key: Key, writes: Sequence[Write]) -> None:
-        for each in writes:
-            resource, at = self.resource, key
-            if each.target is not None:
-                resource, at = each.target.resource, each.target.key
-            match each:
-                case Patch():
-                    how: PatchType = "apply" if each.apply else "merge"
-                    await self.writer.patch(resource, at, each.body, subresource=each.subresource, kind=how)
-                case Delete():
-                    await self.writer.delete(resource, at, each.uid)
-                case _:
-                    assert_never(each)
+                self.emit(situation, events.workload_refused(workload, error.message))
+        raise error
 
     async def _started(self, key: Key, job: Raw, action: Start) -> None:
         """Emits the event on the objects that were started, and counts how long pods kept their gate."""
-        targets = {each.target.key for each in action.writes if each.target is not None}
+        targets = {each.target.key for each in action.steps if not isinstance(each, Create) and each.target is not None}
         parts = kind_at(self.kind, key).parts(job)
         started = [part for part in parts if key_of(part) in targets] if self.kind.grouped and targets else parts
         await self._tell_all(started, events.started(action.cluster_queue))
@@ -493,22 +463,12 @@ class JobReconciler:
             group = kind_at(self.kind, key) is POD_GROUP
             self.metrics.gate_removed(action.cluster_queue, self.clock() - since, is_group=group)
 
-    def _status_written(self, job: Raw, action: WorkloadStatus) -> None:
-        log.info("workload status", workload=str(action.workload), why=action.why)
-        if action.why == "finish":
-            self._tell(job, events.finished_workload(action.workload))
-
     def _tell_problem(self, key: Key, job: Raw, problem: Problem) -> None:
         """Emits an event about a problem; about a group only one for each sentence, not one for each of its pods."""
         said = (problem.reason, problem.message)
         if not self.kind.grouped or self._problems.get(key) != said:
             self._tell(problem.about or job, events.failed(*said))
         self._problems[key] = said
-
-    def _tell_workload(self, key: Key, event: events.Event) -> None:
-        raw = self.caches.workloads.get(key)
-        if raw is not None:
-            self.recorder.tell(resources.WORKLOADS, key, raw["metadata"]["uid"], event)
 
     async def _tell_all(self, jobs: Sequence[Raw], event: events.Event) -> None:
         """Emits an event on each of many objects, with pauses for other tasks."""
@@ -519,13 +479,6 @@ class JobReconciler:
 
     def _tell(self, job: Raw, event: events.Event) -> None:
         self.recorder.tell(self.resource, key_of(job), job["metadata"]["uid"], event)
-
-
-def _releases_or_uses_quota(action: Action) -> bool:
-    """Whether an action's write is made before those of jobs that wait for quota."""
-    if isinstance(action, WorkloadStatus):
-        return action.why in ("finish", "release")
-    return isinstance(action, Start | Stop)
 
 
 def _soonest(waits: Iterable[float | None]) -> float | None:

@@ -186,7 +186,7 @@ class Provisioning(Reconciler[ProvisioningSituation]):
         """Forgets what was refused before."""
         self._refusals.forget(key)
 
-    def written(self, key: Key, situation: ProvisioningSituation, action: Write | Writes) -> None:
+    async def written(self, key: Key, situation: ProvisioningSituation, action: Write | Writes) -> None:
         """Continues at once: not each change of a request or PodTemplate leads to its Workload."""
         self.queue.add(key)
 

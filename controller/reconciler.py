@@ -54,13 +54,13 @@ class Reconciler(ABC, Generic[S]):
         self.clock = clock
         self.queue = queue if queue is not None else WorkQueue[Key](name, longest_seconds=30.0)
 
-    @abstractmethod
     def gather(self, key: Key) -> S | None:
         """Returns the situation of an object; None if it is gone, or if nothing may be decided about it now."""
+        raise NotImplementedError
 
-    @abstractmethod
     def decide(self, situation: S) -> Action:
         """Returns the next action."""
+        raise NotImplementedError
 
     @abstractmethod
     def about(self, situation: S) -> tuple[Key, str]:
@@ -81,7 +81,7 @@ class Reconciler(ABC, Generic[S]):
     def created(self, key: Key, situation: S, create: Create, answer: Raw) -> None:
         """An object was created; ``answer`` is how the API server stores it."""
 
-    def written(self, key: Key, situation: S, action: Write | Writes) -> None:
+    async def written(self, key: Key, situation: S, action: Write | Writes) -> None:
         """The writes of an action were made. The changes that they cause queue the objects that depend on them."""
 
     def turn(self, key: Key, *, first: bool) -> AbstractAsyncContextManager[None]:
@@ -94,19 +94,30 @@ class Reconciler(ABC, Generic[S]):
 
     async def reconcile(self, key: Key) -> float | None:
         """Makes the next write about an object. Returns when to look again, in seconds."""
+        found = await self.look(key)
+        return await self.act(key, *found) if found is not None else None
+
+    async def look(self, key: Key) -> tuple[S, Action] | None:
+        """Returns the situation of an object and what is decided about it."""
         situation = self.gather(key)
-        if situation is None:
-            return None
-        action = self.decide(situation)
+        return (situation, self.decide(situation)) if situation is not None else None
+
+    def is_current(self, key: Key, situation: S, action: Write | Writes) -> bool:
+        """Whether it is known that a situation has not changed: then it is not decided again."""
+        return False
+
+    async def act(self, key: Key, situation: S, action: Action) -> float | None:
+        """Applies an action, or in its turn what is decided then. Returns when to look again, in seconds."""
         if not isinstance(action, Wait) and not self.waits_its_turn:
             await self.apply(key, situation, action)
             return None
         if not isinstance(action, Wait):
             async with self.turn(key, first=self.goes_first(situation, action)):
-                situation = self.gather(key)  # it may have changed while it waited
-                if situation is None:
-                    return None
-                action = self.decide(situation)
+                if not self.is_current(key, situation, action):
+                    found = await self.look(key)  # it may have changed while it waited
+                    if found is None:
+                        return None
+                    situation, action = found
                 if not isinstance(action, Wait):
                     await self.apply(key, situation, action)
                     return None
@@ -116,9 +127,9 @@ class Reconciler(ABC, Generic[S]):
         """Makes the writes of an action and emits its events."""
         log.debug("write", queue=self.queue.name, key=str(key), action=type(action).__name__, why=action.why)
         made = [await self._made(key, situation, each) for each in steps_of(action)]
-        if all(made):
+        if any(made):
             self.emit(situation, *action.events)
-            self.written(key, situation, action)
+            await self.written(key, situation, action)
 
     async def _made(self, key: Key, situation: S, write: Write) -> bool:
         """Makes a write. Returns False if its object is gone, or if the API server refuses it and that is handled."""

@@ -161,6 +161,6 @@ class Variants(Reconciler[VariantFamily]):
         self._refused.get(key, {}).pop(create.part, None)
         self._refusals.forget(key)
 
-    def written(self, key: Key, situation: VariantFamily, action: Write | Writes) -> None:
+    async def written(self, key: Key, situation: VariantFamily, action: Write | Writes) -> None:
         """Continues at once."""
         self.queue.add(key)

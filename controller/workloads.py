@@ -91,7 +91,7 @@ class WorkloadReconciler(Reconciler[Life]):
         """Releases a Workload whose job is gone, which may need to list pods."""
         return await self.departures.release(situation.raw) if isinstance(wait, ReleaseOrphan) else wait.seconds
 
-    def written(self, key: Key, situation: Life, action: Write | Writes) -> None:
+    async def written(self, key: Key, situation: Life, action: Write | Writes) -> None:
         """Logs what happened. The answer of the write queues the Workload again."""
         if isinstance(action, Evict):
             log.info("workload evicted", workload=str(key), reason=action.reason, cause=action.cause)

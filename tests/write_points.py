@@ -179,6 +179,17 @@ THERE: Mapping[str, tuple[str, ...]] = {
 }
 """The points of each action that ``core.multikueue.there`` decides."""
 DECIDED: Mapping[str, tuple[str, ...] | str] = {
+    "core/jobs/actions.py": ("create the Workload", "release", "finish", "remove the finalizer", "delete the Workload"),
+    "core/jobs/decide.py": "deletes jobs when their retention has ended",
+    "core/jobs/kind.py": ("unsuspend", "suspend"),
+    "core/jobs/kinds/job.py": ("unsuspend", "suspend", "reset the status of the Job"),
+    "core/jobs/kinds/jobset.py": "written as Jobs are: tests/cluster/test_jobset.py",
+    "core/jobs/kinds/pod.py": "pods: tests/cluster/test_pods.py",
+    "core/jobs/kinds/pod_group.py": "pods: tests/cluster/test_pods.py",
+    "core/jobs/kinds/trainjob.py": "written as Jobs are: tests/cluster/test_kinds_life.py",
+    "core/jobs/pod_owner_groups.py": "the steps for groups of pods: tests/cluster/test_pods.py",
+    "core/jobs/stateful_sets.py": "the steps for groups of pods: tests/cluster/test_pods.py",
+    "core/jobs/stopping.py": ("reset the status of the Job",),
     "core/multikueue/here.py": tuple(dict.fromkeys(HERE.values())),
     "core/multikueue/there.py": tuple(point for points in THERE.values() for point in points),
     "core/provisioning/rules.py": "requests for nodes: no quota depends on them, and tests/cluster/test_provisioning.py"
@@ -191,10 +202,6 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
 """The points of the writes that each module of ``core`` decides, or why the leader is not killed there."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict"),
-    "controller/jobs.py:JobReconciler._create": ("create the Workload",),
-    "controller/jobs.py:JobReconciler._patch_workload": ("release", "finish", "remove the finalizer"),
-    "controller/jobs.py:JobReconciler._apply": ("delete the Workload",),
-    "controller/jobs.py:JobReconciler._write": ("unsuspend", "suspend", "reset the status of the Job"),
     "controller/departures.py:Departures.release": ("finish", "remove the finalizer"),
     "controller/reasons.py:WaitReasons.write": ("say why it waits",),
     "controller/queues.py:QueueStatuses.write_status": ("status of a ClusterQueue", "status of a LocalQueue"),
@@ -210,7 +217,6 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/departures.py:Departures._tell": "only a condition that people read",
     "controller/elastic.py:_ungate_one": "pods of elastic jobs: no quota depends on it, tests/cluster/test_elastic.py",
     "controller/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
-    "controller/pod_owners.py:PodOwnerReconciler._apply": "the steps for groups of pods: tests/cluster/test_pods.py",
     "controller/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
     "controller/multikueue/clusters.py:Clusters._report": ("status of a MultiKueueCluster",),
     "controller/multikueue/quotas.py:Quotas.reconcile": "quota of the workers added up: computed again at each start",

@@ -312,7 +312,7 @@ class MultiKueue(Reconciler[Group]):
             return contextlib.nullcontext()
         return self._locks.setdefault(str(meta.labels(raw).get(names.Label.JOB_UID)), asyncio.Lock())
 
-    def written(self, key: Key, situation: Group, action: Write | Writes) -> None:
+    async def written(self, key: Key, situation: Group, action: Write | Writes) -> None:
         """Logs and counts what was decided about the Workload."""
         if not isinstance(action, Patch) or action.after is None or situation.local is None:
             return
@@ -584,7 +584,7 @@ class _There(Reconciler[_Copy]):
         if local is not None and local.admission is not None:
             self.here.metrics.dispatched_to_worker(local.admission.cluster_queue, self.remote.name)
 
-    def written(self, key: Key, situation: _Copy, action: Write | Writes) -> None:
+    async def written(self, key: Key, situation: _Copy, action: Write | Writes) -> None:
         """Forgets why the job was refused when it was created or withdrawn."""
         if isinstance(action, Writes):
             self.remote.refused_jobs.pop(key, None)

@@ -1,60 +1,117 @@
-"""The actions on a job and its Workload: one at a time, each at most a few writes to one object.
+"""The actions on a job and its Workload that mean more than their writes: one at a time, each at most a few writes.
 
-Separate from the rules that choose them (``core.jobs.decide``), because the controller and ``simulate`` apply them
-without knowing the rules.
+They are kinds of the actions of all rules (``core.actions``), which the controller makes as any others. Separate from
+the rules that choose them (``core.jobs.decide``), because the controller does more after some of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Self, TypeAlias
 
 from api import names
-from core.jobs.kind import Write
-from core.model import Key, Raw, Workload
+from api.objects import Resource
+from api.resources import WORKLOADS
+from core.actions import Create, Delete, Patch, Target, Wait, Write, Writes
+from core.model import Key, Raw, Workload, events
 from core.wire.conditions import status_patch
 
 
 @dataclass(frozen=True, slots=True)
-class CreateWorkload:
+class CreateWorkload(Create):
     """The job gets its Workload."""
 
-    manifest: Raw
+    resource: Resource = WORKLOADS
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateWorkload:
-    """``patch`` of the Workload itself; ``why`` is matching, queue, priority, gates, resize or owners, of which
-    ``added`` are new.
+class UpdateWorkload(Patch):
+    """A patch of the Workload itself; ``why`` is matching, queue, priority, gates, resize, adopted or owners."""
+
+    @classmethod
+    def of(cls, workload: Key, patch: Raw, why: str, *, added: int = 0) -> Self:
+        """``added``: the number of new owners."""
+        told = (events.updated_workload(workload),) if why in ("matching", "resize") else ()
+        owners = (events.owners_added(added),) if added else ()
+        return cls(patch, target=Target(WORKLOADS, workload), why=why, events=told, target_events=owners)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWorkload(Writes):
+    """The Workload does not match its job: its finalizer is removed, and it is deleted."""
+
+    workload: Key
+
+    @classmethod
+    def of(cls, workload: Key, uid: str, release: Raw | None) -> Self:
+        """``release`` is the patch that removes the finalizer."""
+        at = Target(WORKLOADS, workload)
+        first = (Patch(release, target=at),) if release is not None else ()
+        return cls((*first, Delete(uid, at)), workload, why="delete", events=(events.deleted_workload(workload),))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadStatus(Patch):
+    """A patch of the Workload's status; ``why`` is finish, reclaim, ready, release, hold, pending or stop."""
+
+    _: KW_ONLY
+    after: Workload
+
+    @classmethod
+    def between(cls, before: Workload, after: Workload, why: str) -> Self | None:
+        """The change from one value to the other; None if their statuses do not differ."""
+        patch, told = status_patch(before, after), (events.finished_workload(before.key),) if why == "finish" else ()
+        at = Target(WORKLOADS, before.key)
+        return cls(patch, "status", at, after=after, why=why, events=told) if patch else None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare(Writes):
+    """The job gets what admission would have set, which did not see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Writes):
+    """The job is admitted: the writes that start it."""
+
+    cluster_queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop(Writes):
+    """The job must not run: the writes that stop it. ``message`` is the event if it did run."""
+
+    reason: str
+    message: str
+    was_running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo(Writes):
+    """Nothing depends on the job any more, or on a part of it: the writes that remove finalizers. ``excess`` are pods
+    that these writes delete, because the group has others.
     """
 
-    workload: Key
-    patch: Raw
-    why: str
-    added: int = 0
+    excess: Sequence[Raw] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteWorkload:
-    """The Workload does not match its job. ``release`` is the patch that removes the finalizer before the deletion."""
+class RemoveFinalizer(Wait):
+    """The Workload is finished, or deleted and its job stopped: nothing holds it any more. The patch that removes its
+    finalizer can wait longer than other writes.
+    """
 
-    workload: Key
-    uid: str
-    release: Raw | None
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """The Workload is finished, or deleted and its job stopped: nothing holds it any more."""
-
+    seconds: float | None = field(default=None, kw_only=True)
     workload: Key
     patch: Raw
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitPods:
+class AwaitPods(Wait):
     """The Workload keeps its quota until no pod is left of the job with that uid, which is deleted."""
 
+    seconds: float | None = field(default=None, kw_only=True)
     workload: Key
     uid: str
     label: str = names.JobControllerLabel.CONTROLLER_UID
@@ -62,103 +119,28 @@ class AwaitPods:
 
 
 @dataclass(frozen=True, slots=True)
-class Ungate:
+class Ungate(Wait):
     """Pods of an admitted elastic job lose their scheduling gate: of those that have ``uid`` in ``label``, so many of
-    each pod set as are granted.
+    each pod set as are granted. They are not watched, so they are listed first.
     """
 
+    seconds: float | None = field(default=None, kw_only=True)
     uid: str
     label: str
     granted: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadStatus:
-    """``patch`` of its status, ``after`` its value then; ``why`` is finish, reclaim, ready, release or stop."""
-
-    workload: Key
-    patch: Raw
-    after: Workload
-    why: str
-
-    @classmethod
-    def between(cls, before: Workload, after: Workload, why: str) -> WorkloadStatus | None:
-        """The change from one value to the other; None if their statuses do not differ."""
-        patch = status_patch(before, after)
-        return cls(before.key, patch, after, why) if patch else None
-
-
-@dataclass(frozen=True, slots=True)
-class Prepare:
-    """The job gets what admission would have set, which did not see it: the writes, in order."""
-
-    writes: Sequence[Write]
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The job is admitted: the writes that start it, in order."""
-
-    writes: Sequence[Write]
-    cluster_queue: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The job must not run: the writes that stop it, in order. ``message`` is the event if it did run."""
-
-    writes: Sequence[Write]
-    reason: str
-    message: str
-    was_running: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LetGo:
-    """Nothing depends on the job any more, or on a part of it: the writes that remove finalizers. ``excess`` are pods
-    that these writes delete, because the group has others.
-    """
-
-    writes: Sequence[Write]
-    excess: Sequence[Raw] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteJob:
-    """Deactivated long enough ago (``objectRetentionPolicies.workloads.afterDeactivatedByKueue``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Wait):
     """The job cannot continue at present: an event has the reason, and it is tried again after a change. ``about`` is
     the part of the job that the event is for, if it is not for all of it.
     """
 
+    seconds: float | None = field(default=None, kw_only=True)
     reason: str
     message: str
     about: Raw | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """All is as it should be; ``requeue_after`` seconds is when time alone will change that."""
-
-    requeue_after: float | None = None
-
-
-Action = (
-    CreateWorkload
-    | UpdateWorkload
-    | DeleteWorkload
-    | RemoveFinalizer
-    | AwaitPods
-    | Ungate
-    | WorkloadStatus
-    | Prepare
-    | Start
-    | Stop
-    | LetGo
-    | DeleteJob
-    | Problem
-    | Nothing
-)
+PodOwnerWrite: TypeAlias = Write | DeleteWorkload
+"""What is written for an object whose pods form groups."""

@@ -1,7 +1,7 @@
 """Decides what to do about a job and the Workloads that are owned by it: a chain of rules, of which the first that
 answers decides.
 
-Every rule is a function of the ``Situation``; the controller collects it, applies the one action, and calls the rules
+Every rule is a function of the ``JobSituation``; the controller gathers it, applies the one action, and calls the rules
 again after a change. So a restart or a lost write needs no special code. The order of the rules, the reasons and the
 messages are those of Kueue's job framework; they include the rules A11 and A14 of v0.1.
 """
@@ -14,28 +14,18 @@ from msgspec.structs import replace
 
 from api import names
 from api.names import FinishedReason
+from api.objects import key_of
+from core.actions import Action, Delete, Target, Wait, first
 from core.jobs import meta, owners, workload
-from core.jobs.actions import (
-    Action,
-    AwaitPods,
-    CreateWorkload,
-    DeleteJob,
-    LetGo,
-    Nothing,
-    Problem,
-    Start,
-    Stop,
-    UpdateWorkload,
-    WorkloadStatus,
-)
+from core.jobs.actions import AwaitPods, CreateWorkload, LetGo, Problem, Start, Stop, UpdateWorkload, WorkloadStatus
 from core.jobs.elastic import REPLACED, gated_pods, replaced_slices, resized, without_gate
 from core.jobs.groups import members, without_place
 from core.jobs.kinds.pod import freed, uses_node
 from core.jobs.prebuilt import prebuilt
 from core.jobs.release import awaits_pods, deleted, holds_quota, without_finalizer
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
-from core.model import Raw, Workload
+from core.model import Raw, Workload, events
 from core.wire.guard import guarded
 from core.workload import priority, transitions
 from core.workload.priority import Missing
@@ -47,16 +37,12 @@ _NO_WORKLOAD = "Missing Workload; unable to restore pod templates"
 _NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
 
 
-JobRule = Callable[[Situation], Action | None]
+JobRule = Callable[[JobSituation], Action | None]
 
 
-def decide(situation: Situation) -> Action:
+def decide(situation: JobSituation) -> Action:
     """The first action that a rule asks for."""
-    for rule in RULES:
-        action = rule(situation)
-        if action is not None:
-            return action
-    return Nothing()
+    return first(RULES, situation) or Wait()
 
 
 def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> Action:
@@ -77,10 +63,10 @@ def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> 
         action = WorkloadStatus.between(value, after, "finish")
         assert action is not None
         return action
-    return without_finalizer(raw) or Nothing()
+    return without_finalizer(raw) or Wait()
 
 
-def unmanaged(s: Situation) -> Action | None:
+def unmanaged(s: JobSituation) -> Action | None:
     """A job that is not managed is not changed; a job that is being deleted releases its Workloads when its pods are
     gone, or have ended where the job is these pods. A job that has quota is decided by its Workload in any case.
     """
@@ -97,14 +83,14 @@ def unmanaged(s: Situation) -> Action | None:
                 return orphan(raw, s.value(raw), s.now, s.pods_gone)
         held = (raw for raw in s.workloads if without_finalizer(raw) is not None)
         given_up = (s.awaits_pods(raw) or without_finalizer(raw) for raw in held)
-        return next((action for action in given_up if action is not None), Nothing(left or None))
+        return next((action for action in given_up if action is not None), Wait(left or None))
     if s.managed or s.ancestor_admitted is not None:
         return None
     withdrawn = None if s.owner_unread else _withdrawn(s)
-    return withdrawn or (None if s.has_own_quota else Nothing())
+    return withdrawn or (None if s.has_own_quota else Wait())
 
 
-def _withdrawn(s: Situation) -> Action | None:
+def _withdrawn(s: JobSituation) -> Action | None:
     """Removing the queue name of a suspended job removes the job from its queue: the Workload that Seiretsu created for
     it is deleted, because nobody would start the job for which it gets quota. Kueue keeps the Workload. The Workload
     stays until the last pod is gone and the job's template is restored.
@@ -119,7 +105,7 @@ def _withdrawn(s: Situation) -> Action | None:
     return deleted(made)
 
 
-def unclear_owner(s: Situation) -> Action | None:
+def unclear_owner(s: JobSituation) -> Action | None:
     """A job is not decided while an owner of it is not known: another object may be queued instead of it.
 
     Owners count only for a job that has no quota of its own, as in ``child``.
@@ -128,10 +114,10 @@ def unclear_owner(s: Situation) -> Action | None:
         return None
     if s.nested_wrongly:
         return Problem(names.Event.JOB_NESTING_TOO_DEEP, s.nested_wrongly)
-    return Nothing() if s.owner_unread else None
+    return Wait() if s.owner_unread else None
 
 
-def child(s: Situation) -> Action | None:
+def child(s: JobSituation) -> Action | None:
     """The child of a managed job runs while that job is admitted, and has no Workload.
 
     If the parent is queued here, Seiretsu starts the child; other owners have controllers that do. Every user can write
@@ -151,10 +137,10 @@ def child(s: Situation) -> Action | None:
         mark = {names.Label.JOB_UID: s.ancestor_uid}
         pods = [Injection(each["name"], each["count"], mark) for each in s.pod_sets]
         return Start(s.start(pods), "of its parent job")
-    return Nothing()
+    return Wait()
 
 
-def _pods_below(s: Situation) -> Action | None:
+def _pods_below(s: JobSituation) -> Action | None:
     """Pods that were gated before it was known that an object above them is queued: they run while that is admitted.
 
     Pods that already run with a Workload of their own keep it.
@@ -164,11 +150,11 @@ def _pods_below(s: Situation) -> Action | None:
         return deleted(s.workloads) if waits else None
     writes = [write for pod in s.kind.parts(s.job) for write in freed(pod)]
     if s.kind.held(s.job):
-        return Start(writes, "of its parent job") if s.ancestor_admitted else Nothing()
-    return LetGo(writes) if writes else Nothing()
+        return Start(writes, "of its parent job") if s.ancestor_admitted else Wait()
+    return LetGo(writes) if writes else Wait()
 
 
-def without_match(s: Situation) -> Action | None:
+def without_match(s: JobSituation) -> Action | None:
     """No Workload matches the job: a running job is stopped, the Workload of a suspended job is changed.
 
     A job that was suspended in the same write that changed it (by the webhook) is stopped completely first: its pods
@@ -187,7 +173,7 @@ def without_match(s: Situation) -> Action | None:
     return None
 
 
-def superfluous(s: Situation) -> Action | None:
+def superfluous(s: JobSituation) -> Action | None:
     """Workloads other than the matching one are deleted, one at a time; those that are being deleted are released.
 
     A Workload that holds quota keeps it while pods use it: pods of this job as it was before, or of an earlier job.
@@ -195,11 +181,11 @@ def superfluous(s: Situation) -> Action | None:
     unused = [raw for raw in s.others if s.may_delete(raw) and (s.owns(raw) or s.awaits_pods(raw) is None)]
     in_use = any(s.owns(raw) and holds_quota(s.value(raw)) for raw in unused)
     if in_use and s.match is None and s.outcome is None and s.active:
-        return _stopped_elsewhere(s, unused) or Nothing()
+        return _stopped_elsewhere(s, unused) or Wait()
     return deleted(unused)
 
 
-def _stopped_elsewhere(s: Situation, workloads: Iterable[Raw]) -> Action | None:
+def _stopped_elsewhere(s: JobSituation, workloads: Iterable[Raw]) -> Action | None:
     """A job that runs in another cluster is stopped there by the eviction of its Workload: that it is suspended here
     ends no pod.
     """
@@ -211,13 +197,13 @@ def _stopped_elsewhere(s: Situation, workloads: Iterable[Raw]) -> Action | None:
     return None
 
 
-def earlier(s: Situation) -> list[AwaitPods]:
+def earlier(s: JobSituation) -> list[AwaitPods]:
     """What the Workloads of earlier jobs with that name wait for; the present job does not wait for them."""
     others = (raw for raw in s.workloads if not s.owns(raw))
     return [waits for raw in others if (waits := s.awaits_pods(raw)) is not None]
 
 
-def follow_job(s: Situation) -> Action | None:
+def follow_job(s: JobSituation) -> Action | None:
     """Gates and priority class of the job are copied immediately, in every state of the Workload."""
     if meta.serving(s.job):
         return None  # the owner of the pods copies its own
@@ -225,7 +211,7 @@ def follow_job(s: Situation) -> Action | None:
     return next((action for action in followers if action is not None), None)
 
 
-def _followed(s: Situation, raw: Raw) -> Action | None:
+def _followed(s: JobSituation, raw: Raw) -> Action | None:
     mine = meta.annotations(s.job).get(names.Annotation.ADMISSION_GATED_BY) or None
     theirs = meta.annotations(raw).get(names.Annotation.ADMISSION_GATED_BY) or None
     if mine != theirs:
@@ -234,7 +220,7 @@ def _followed(s: Situation, raw: Raw) -> Action | None:
     return _update(raw, patch, "priority") if patch and not isinstance(patch, Missing) else None
 
 
-def finished_workload(s: Situation) -> Action | None:
+def finished_workload(s: JobSituation) -> Action | None:
     """A finished Workload holds no quota, so its job does not run.
 
     A job that could not start, because its template conflicted with the flavor, is queued again when the conflict is
@@ -250,15 +236,15 @@ def finished_workload(s: Situation) -> Action | None:
                 return stop
         elif done.reason == FinishedReason.FAILED_TO_START and _could_start(s):
             return deleted((s.match,))
-    return _let_go(s) or without_finalizer(s.match) or replaced_slices(s) or Nothing()
+    return _let_go(s) or without_finalizer(s.match) or replaced_slices(s) or Wait()
 
 
-def _let_go(s: Situation) -> LetGo | None:
+def _let_go(s: JobSituation) -> LetGo | None:
     writes = s.kind.let_go(s.job)
     return LetGo(writes) if writes else None
 
 
-def _could_start(s: Situation) -> bool:
+def _could_start(s: JobSituation) -> bool:
     """Whether a start with the assignment that the Workload had would succeed now."""
     try:
         return s.found.admission is not None and bool(s.start(s.injections(s.found)))
@@ -266,14 +252,14 @@ def _could_start(s: Situation) -> bool:
         return False
 
 
-def deleted_workload(s: Situation) -> Action | None:
+def deleted_workload(s: JobSituation) -> Action | None:
     """A deleted Workload stops its job first."""
     if s.match is None or not s.found.deleting:
         return None
-    return _at_rest(s, s.match, "WorkloadDeleted", "Workload is deleted") or without_finalizer(s.match) or Nothing()
+    return _at_rest(s, s.match, "WorkloadDeleted", "Workload is deleted") or without_finalizer(s.match) or Wait()
 
 
-def held_job(s: Situation) -> Action | None:
+def held_job(s: JobSituation) -> Action | None:
     """A job that cannot go on until it is changed releases its quota; after the change its Workload is queued again."""
     if s.match is None or s.outcome is not None or meta.serving(s.job):
         return None
@@ -281,7 +267,7 @@ def held_job(s: Situation) -> Action | None:
     if message:
         reason = names.PendingReason.ON_HOLD
         held = s.found.holds(names.Condition.QUOTA_RESERVED)
-        return (held and _status(s, transitions.waiting(s.found, reason, message, s.now), "hold")) or Nothing()
+        return (held and _status(s, transitions.waiting(s.found, reason, message, s.now), "hold")) or Wait()
     reserved = s.found.condition(names.Condition.QUOTA_RESERVED)
     if reserved is None or reserved.status or reserved.reason != names.PendingReason.ON_HOLD:
         return None
@@ -289,24 +275,24 @@ def held_job(s: Situation) -> Action | None:
     return _status(s, transitions.waiting(s.found, names.PendingReason.PENDING_EVALUATION, text, s.now), "pending")
 
 
-def finished_job(s: Situation) -> Action | None:
+def finished_job(s: JobSituation) -> Action | None:
     """When the job is done, so is its Workload."""
     if s.outcome is None:
         return None
     if s.match is None:
-        return Nothing()
+        return Wait()
     reason = FinishedReason.SUCCEEDED if s.outcome.success else FinishedReason.FAILED
-    return _status(s, transitions.finished(s.found, reason, s.outcome.message, s.now), "finish") or Nothing()
+    return _status(s, transitions.finished(s.found, reason, s.outcome.message, s.now), "finish") or Wait()
 
 
-def no_workload(s: Situation) -> Action | None:
+def no_workload(s: JobSituation) -> Action | None:
     """A job without Workload gets one when its pods are gone."""
     if s.match is not None:
         return None
     if s.active:
-        return Nothing()
+        return Wait()
     if not s.pod_sets:
-        return Nothing()  # the templates are those of a related object, which is not there yet
+        return Wait()  # the templates are those of a related object, which is not there yet
     found = s.priority
     if isinstance(found, Missing):
         return _missing(found)
@@ -314,7 +300,7 @@ def no_workload(s: Situation) -> Action | None:
     return CreateWorkload(manifest)
 
 
-def reclaim(s: Situation) -> Action | None:
+def reclaim(s: JobSituation) -> Action | None:
     """Pods that will not be needed any more give their quota back while the job runs on.
 
     Others may use it by then, so while quota is reserved it is not taken back.
@@ -330,7 +316,7 @@ def reclaim(s: Situation) -> Action | None:
     return _status(s, replace(s.found, reclaimable=free), "reclaim")
 
 
-def readiness(s: Situation) -> Action | None:
+def readiness(s: JobSituation) -> Action | None:
     """Sets PodsReady for waitForPodsReady."""
     if not s.wait_for_pods_ready or s.replacement is not None:
         return None  # the pods that a replacement adds do not start yet
@@ -345,7 +331,7 @@ def readiness(s: Situation) -> Action | None:
     return _status(s, after, "ready")
 
 
-def eviction(s: Situation) -> Action | None:
+def eviction(s: JobSituation) -> Action | None:
     """An evicted Workload's job is stopped; when its pods are gone the quota is free."""
     evicted = s.found.condition(names.Condition.EVICTED)
     if evicted is None or not evicted.status or s.match is None:
@@ -355,7 +341,7 @@ def eviction(s: Situation) -> Action | None:
         return stop
     if s.found.holds(names.Condition.QUOTA_RESERVED):
         if s.active or s.ends_elsewhere:
-            return Nothing()
+            return Wait()
         if s.replacement is not None:  # of a preempted slice, which is queued instead of it
             return _status(s, transitions.finished(s.found, *REPLACED, s.now), "finish")
         return _status(s, transitions.released(s.found, s.now), "release")
@@ -363,11 +349,17 @@ def eviction(s: Situation) -> Action | None:
     by_us = evicted.reason.startswith(f"{names.EvictedReason.DEACTIVATED}{names.EvictedReason.DUE_TO}")
     if not s.found.active and by_us and retention is not None:
         left = evicted.since + retention - s.now
-        return Nothing(left) if left > 0 else DeleteJob()
+        return Wait(left) if left > 0 else _deleted(s)
     return None
 
 
-def suspended_job(s: Situation) -> Action | None:
+def _deleted(s: JobSituation) -> Delete:
+    """The retention of a job that was deactivated has passed (``objectRetentionPolicies.workloads``)."""
+    at = Target(s.kind.resource, key_of(s.job))
+    return Delete(meta.uid(s.job), at, why="retention", events=(events.deleted_job(),))
+
+
+def suspended_job(s: JobSituation) -> Action | None:
     """A suspended job starts when its Workload is admitted, and may change its queue until then."""
     if not s.suspended or s.match is None:
         return None
@@ -378,12 +370,12 @@ def suspended_job(s: Situation) -> Action | None:
     if s.found.holds(names.Condition.EVICTED):  # it has released its quota and waits like any other
         return _queue_change(s)
     if s.found.cluster_name and s.kind.managed_by is None:
-        return Nothing()  # it runs in another cluster, and no field of it says so: here it keeps its gate
+        return Wait()  # it runs in another cluster, and no field of it says so: here it keeps its gate
     if s.found.holds(names.Condition.ADMITTED) and s.found.admission is not None:
         if not s.pod_sets:
-            return Nothing()  # as in no_workload
+            return Wait()  # as in no_workload
         if s.stopping is not None:
-            return Nothing()  # it was suspended by hand: its pods and new ones would use the quota twice
+            return Wait()  # it was suspended by hand: its pods and new ones would use the quota twice
         try:
             writes = s.start(s.injections(s.found))
         except FlavorMissingError as missing:
@@ -395,14 +387,14 @@ def suspended_job(s: Situation) -> Action | None:
     return _queue_change(s)
 
 
-def running_job(s: Situation) -> Action | None:
+def running_job(s: JobSituation) -> Action | None:
     """A job runs only while its Workload is admitted, regardless of who unsuspended it."""
     if s.suspended or s.match is None or s.found.holds(names.Condition.ADMITTED):
         return None
     return _stop(s, s.match["spec"]["podSets"], "NotAdmitted", NOT_ADMITTED)
 
 
-def missing_class(s: Situation) -> Action | None:
+def missing_class(s: JobSituation) -> Action | None:
     """A priority class that does not exist is reported, and stops no other action."""
     found = priority.followed(s.match, meta.priority_class(s.job), s.classes) if s.match else None
     return _missing(found) if isinstance(found, Missing) else None
@@ -436,22 +428,22 @@ RULES: tuple[JobRule, ...] = (
 )
 
 
-def _may_change(s: Situation, raw: Raw) -> bool:
+def _may_change(s: JobSituation, raw: Raw) -> bool:
     """Whether the Workload may be made to match: it is of this very job, and nothing was given to it."""
     value = s.value(raw)
     fixed = value.deleting or value.holds(names.Condition.QUOTA_RESERVED) or value.holds(names.Condition.FINISHED)
     return not fixed and s.owns(raw)
 
 
-def _update_to_match(s: Situation, raw: Raw) -> Action:
+def _update_to_match(s: JobSituation, raw: Raw) -> Action:
     followed = priority.followed(raw, meta.priority_class(s.job), s.classes)
     if isinstance(followed, Missing):
         return _missing(followed)
     patch = workload.matching_patch(s.kind, s.job, raw, followed, s.copied, related=s.related)
-    return UpdateWorkload(workload.key(raw), patch, "matching")
+    return UpdateWorkload.of(workload.key(raw), patch, "matching")
 
 
-def _queue_change(s: Situation) -> Action | None:
+def _queue_change(s: JobSituation) -> Action | None:
     queue = meta.queue_name(s.job)
     if meta.serving(s.job):
         return None  # the owner of the pods changes it
@@ -460,25 +452,25 @@ def _queue_change(s: Situation) -> Action | None:
     return _update(s.match, {"spec": {"queueName": queue or None}}, "queue")
 
 
-def _stop(s: Situation, pod_sets: Sequence[Raw], reason: str, message: str) -> Stop | None:
+def _stop(s: JobSituation, pod_sets: Sequence[Raw], reason: str, message: str) -> Stop | None:
     writes = s.stop(pod_sets, reason, message)
     return Stop(writes, reason, message, was_running=not s.suspended) if writes else None
 
 
-def _at_rest(s: Situation, raw: Raw, reason: str, message: str) -> Action | None:
+def _at_rest(s: JobSituation, raw: Raw, reason: str, message: str) -> Action | None:
     """Before a Workload is deleted, its job is stopped, its pods end, and its template is restored; None when that is
     done.
     """
     stop = _stop(s, raw["spec"]["podSets"], reason, message)
-    return Nothing() if stop is None and s.active else stop
+    return Wait() if stop is None and s.active else stop
 
 
-def _status(s: Situation, after: Workload, why: str) -> WorkloadStatus | None:
+def _status(s: JobSituation, after: Workload, why: str) -> WorkloadStatus | None:
     return WorkloadStatus.between(s.found, after, why)
 
 
 def _update(raw: Raw, patch: Raw, why: str) -> UpdateWorkload:
-    return UpdateWorkload(workload.key(raw), guarded(patch, raw), why)
+    return UpdateWorkload.of(workload.key(raw), guarded(patch, raw), why)
 
 
 def _missing(missing: Missing) -> Problem:
@@ -487,7 +479,7 @@ def _missing(missing: Missing) -> Problem:
     return Problem(names.Event.ERR_WORKLOAD_COMPOSE, str(missing))
 
 
-def _readiness(s: Situation) -> tuple[bool, str, str]:
+def _readiness(s: JobSituation) -> tuple[bool, str, str]:
     reasons = names.PodsReadyReason
     not_ready = "Not all pods are ready or succeeded"
     if not s.found.holds(names.Condition.ADMITTED):

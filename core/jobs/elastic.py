@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from api import names
+from core.actions import Action
 from core.jobs import meta, workload
-from core.jobs.actions import Action, CreateWorkload, Prepare, Ungate, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Prepare, Ungate, UpdateWorkload, WorkloadStatus
 from core.jobs.fields import at, changed
 from core.jobs.release import deleted, without_finalizer
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.jobs.template import is_gated
 from core.model import Raw
 from core.wire.guard import guarded
@@ -27,12 +28,12 @@ REPLACED: Final = (names.FinishedReason.WORKLOAD_SLICE_REPLACED, "Replaced to ac
 """Reason and message of a slice that was preempted while its replacement waited."""
 
 
-def replaced_slices(s: Situation) -> Action | None:
+def replaced_slices(s: JobSituation) -> Action | None:
     """The finalizers of slices that were replaced are removed; the slices are kept like other finished Workloads."""
     return next(filter(None, map(without_finalizer, s.replaced)), None)
 
 
-def without_gate(s: Situation) -> Action | None:
+def without_gate(s: JobSituation) -> Action | None:
     """An elastic job gets the scheduling gate in its pod templates before it gets a Workload, if admission has not set
     it: the webhook was not called, or the job had no queue name yet. One that has started keeps its templates.
     """
@@ -49,7 +50,7 @@ def without_gate(s: Situation) -> Action | None:
     return Prepare(writes) if writes else None
 
 
-def resized(s: Situation) -> Action | None:
+def resized(s: JobSituation) -> Action | None:
     """The slices of the job follow its size.
 
     Without quota, and for fewer pods, the counts of the Workload are changed. For more pods there is a replacement,
@@ -71,13 +72,13 @@ def resized(s: Situation) -> Action | None:
     return _create_replacement(s, s.match) if s.replacement is None else _follow(s, s.replacement, wanted)
 
 
-def _was_preempted(s: Situation) -> bool:
+def _was_preempted(s: JobSituation) -> bool:
     evicted = s.found.condition(names.Condition.EVICTED)
     preempted = evicted is not None and evicted.status and evicted.reason == names.EvictedReason.PREEMPTED
     return preempted and s.found.active and s.outcome is None
 
 
-def _follow(s: Situation, replacement: Raw, wanted: Mapping[str, int]) -> Action | None:
+def _follow(s: JobSituation, replacement: Raw, wanted: Mapping[str, int]) -> Action | None:
     """The replacement gets the size of the job; one with quota may only shrink, and is made anew to grow. One that is
     evicted releases its quota at once: it has no pods yet.
     """
@@ -93,7 +94,7 @@ def _follow(s: Situation, replacement: Raw, wanted: Mapping[str, int]) -> Action
     return _with_counts(replacement, wanted)
 
 
-def _create_replacement(s: Situation, old: Raw) -> Action | None:
+def _create_replacement(s: JobSituation, old: Raw) -> Action | None:
     found = s.priority
     if isinstance(found, Missing):  # the job runs on; the last rule reports the class
         return None
@@ -104,14 +105,14 @@ def _create_replacement(s: Situation, old: Raw) -> Action | None:
 
 def _with_counts(raw: Raw, wanted: Mapping[str, int]) -> UpdateWorkload:
     pod_sets = [{**each, "count": wanted[each["name"]]} for each in raw["spec"]["podSets"]]
-    return UpdateWorkload(workload.key(raw), guarded({"spec": {"podSets": pod_sets}}, raw), "resize")
+    return UpdateWorkload.of(workload.key(raw), guarded({"spec": {"podSets": pod_sets}}, raw), "resize")
 
 
 def _counts(pod_sets: Iterable[Raw]) -> dict[str, int]:
     return {each["name"]: each["count"] for each in pod_sets}
 
 
-def gated_pods(s: Situation) -> Action | None:
+def gated_pods(s: JobSituation) -> Action | None:
     """The pods of an admitted job are released from their gate, as many as are admitted."""
     admitted = s.elastic and s.match is not None and s.found.holds(names.Condition.ADMITTED)
     if s.match is not None and s.found.cluster_name:
@@ -122,7 +123,7 @@ def gated_pods(s: Situation) -> Action | None:
     return Ungate(s.job["metadata"]["uid"], s.kind.uid_label, granted) if granted else None
 
 
-def granted_pods(s: Situation) -> dict[str, int]:
+def granted_pods(s: JobSituation) -> dict[str, int]:
     """The number of pods of each pod set that have quota."""
     given = s.found.admission.pod_sets if s.found.admission is not None else ()
     asked = {pod_set.name: pod_set.count for pod_set in s.found.pod_sets}

@@ -12,8 +12,9 @@ from typing import Final
 
 from api import names, quantity
 from api.names import Annotation, Condition
+from core.actions import Action, Wait
 from core.jobs import meta, workload
-from core.jobs.actions import Action, LetGo, Nothing, Problem, Stop, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import LetGo, Problem, Stop, UpdateWorkload, WorkloadStatus
 from core.jobs.kind import Cause
 from core.jobs.kinds.pod import POD, ended, gated, phase, without_finalizer
 from core.jobs.kinds.pod_group import (
@@ -29,7 +30,7 @@ from core.jobs.kinds.pod_group import (
     total_count,
 )
 from core.jobs.pod_shape import computed_role
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.model import Raw
 from core.wire.guard import guarded
 from core.workload import transitions
@@ -39,7 +40,7 @@ PODS_FAILED: Final = "PodsFailed"
 _NO_PLACE: Final = "NoMatchingWorkload"
 
 
-def members(s: Situation) -> Action | None:
+def members(s: JobSituation) -> Action | None:
     """Removes pods that the group has too many, and finalizers of pods that are replaced; reports missing pods."""
     if not isinstance(s.kind, PodGroup):
         return None
@@ -52,11 +53,11 @@ def members(s: Situation) -> Action | None:
     return None if s.workloads else _composed(s)
 
 
-def _composed(s: Situation) -> Action | None:
+def _composed(s: JobSituation) -> Action | None:
     """What is to be done or is wrong before the group can have a Workload; None if it can."""
     if any(meta.prebuilt_workload(pod, annotation_first=True)[0] for pod in s.job["members"]):
         gone = [pod for pod in _ended(s) if meta.deleting(pod)]  # e.g. evicted, before the Workload was withdrawn
-        return _released(gone) or Nothing()  # its owner creates the Workload
+        return _released(gone) or Wait()  # its owner creates the Workload
     if done := _released(_ended(s)):
         return done
     if why := _incomplete(s):
@@ -69,7 +70,7 @@ def _composed(s: Situation) -> Action | None:
     return None
 
 
-def _kept(s: Situation, match: Raw) -> Action | None:
+def _kept(s: JobSituation, match: Raw) -> Action | None:
     """Brings pods and Workload together: owners first, so that the Workload is not deleted with replaced pods.
 
     Excess pods of a group that serves wait with their gate: their owner would create deleted ones again without end.
@@ -80,14 +81,14 @@ def _kept(s: Situation, match: Raw) -> Action | None:
     added = [owner_reference(pod) for pod in found.kept if pod["metadata"]["uid"] not in known]
     if added:
         patch = guarded({"metadata": {"ownerReferences": [*references, *added]}}, match)
-        return UpdateWorkload(workload.key(match), patch, "owners", len(added))
+        return UpdateWorkload.of(workload.key(match), patch, "owners", added=len(added))
     excess = [*found.excess, *(pod for pod in found.uncounted if not gated(pod))]
     if meta.serving(s.job):
         excess = [pod for pod in excess if not gated(pod) and not meta.deleting(pod)]
     return (_removed(excess) if excess else None) or _released(found.replaced) or _replacement(s, found.absent)
 
 
-def without_place(s: Situation) -> Problem | None:
+def without_place(s: JobSituation) -> Problem | None:
     """Reports a pod that waits although its group is admitted: it is not of the owner of the others, or the Workload
     did not count what it asks for.
     """
@@ -100,7 +101,7 @@ def without_place(s: Situation) -> Problem | None:
     return Problem(names.Event.ERR_WORKLOAD_COMPOSE, _not_counted(s, pod), pod) if pod is not None else None
 
 
-def _not_counted(s: Situation, pod: Raw) -> str:
+def _not_counted(s: JobSituation, pod: Raw) -> str:
     name, counted = pod["metadata"]["name"], s.job.get("counted") or {}
     end = "it does not start; delete it, or the Workload and create the group again"
     for role in roles_of(pod):
@@ -113,7 +114,7 @@ def _not_counted(s: Situation, pod: Raw) -> str:
     return f"pod '{name}' has role {computed_role(pod)}, the Workload counted pods of role {known}: {end}"
 
 
-def _replacement(s: Situation, absent: int) -> Action | None:
+def _replacement(s: JobSituation, absent: int) -> Action | None:
     """The condition WaitingForReplacementPods: while pods are missing the Workload is not queued."""
     kind, evicted = Condition.WAITING_FOR_REPLACEMENT_PODS, s.found.condition(Condition.EVICTED)
     old = s.found.condition(kind)
@@ -133,7 +134,7 @@ def _replacement(s: Situation, absent: int) -> Action | None:
     return WorkloadStatus.between(s.found, after, "replacement")
 
 
-def _incomplete(s: Situation) -> str:
+def _incomplete(s: JobSituation) -> str:
     """Why the pods are no complete group, '' if they are."""
     first, total, name = s.job, total_count(s.job), meta.pod_group(s.job)
     active = [pod for pod in s.job["members"] if runnable(pod, s.job["now"])]
@@ -155,7 +156,7 @@ def _incomplete(s: Situation) -> str:
     )
 
 
-def _different(s: Situation, what: str, values: Callable[[Raw], Mapping[str, str]], keys: Iterable[str]) -> str:
+def _different(s: JobSituation, what: str, values: Callable[[Raw], Mapping[str, str]], keys: Iterable[str]) -> str:
     """Why the Workload cannot get a label or annotation from the pods: they have different values; '' if it can."""
     for key in sorted(keys):
         having = [pod for pod in s.job["members"] if phase(pod) != "Failed" and key in values(pod)]
@@ -183,7 +184,7 @@ def _stopped(pods: Iterable[Raw], now: float) -> Stop | None:
     return Stop(writes, cause.reason, cause.message, was_running=True) if writes else None
 
 
-def _ended(s: Situation) -> list[Raw]:
+def _ended(s: JobSituation) -> list[Raw]:
     return [pod for pod in s.job["members"] if not runnable(pod, s.job["now"])]
 
 
@@ -197,7 +198,7 @@ def _removed(pods: Sequence[Raw]) -> LetGo | None:
     return LetGo(writes, tuple(pods)) if writes else None
 
 
-def _taken(s: Situation, other: Raw) -> Problem:
+def _taken(s: JobSituation, other: Raw) -> Problem:
     name = other["metadata"]["name"]
     if serving_owners(other):
         return Problem(names.Event.WORKLOAD_NAME_CONFLICT, _owned(other, s.job))

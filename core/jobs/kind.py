@@ -31,13 +31,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
 from api.names import Label
 from api.objects import Resource
 from api.structural import Form
+from core.actions import Patch, Write
 from core.jobs import meta, template
 from core.jobs.admission import metadata, topology
 from core.jobs.fields import Path, Setting, at, changed, dotted, without
@@ -50,43 +51,12 @@ from core.wire.guard import guarded
 from core.wire.timestamps import epoch
 
 
-class Target(NamedTuple):
-    """The object to write, if it is not the job itself."""
-
-    resource: Resource
-    key: Key
-
-
 class Cause(NamedTuple):
     """Why a job is stopped: reason and message as the job's pods get them."""
 
     reason: str
     message: str
     now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """A merge patch of an object (the job, if no other is named), or of its subresource.
-
-    ``apply``: the body is for a server-side apply, which keeps the other elements of a list.
-    """
-
-    body: Raw
-    subresource: str = ""
-    target: Target | None = None
-    apply: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """The deletion of the object that has this uid (the job, if no other is named)."""
-
-    uid: str
-    target: Target | None = None
-
-
-Write: TypeAlias = Patch | Delete
 
 
 class Right(NamedTuple):

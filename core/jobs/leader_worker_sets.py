@@ -42,7 +42,7 @@ MOST_CREATED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class LeaderWorkerSetSituation:
     """A LeaderWorkerSet that is queued, its pods, and the Workloads that were made for it; whether their pod sets have
     topology requests (feature gate TopologyAwareScheduling). ``existing``: the names of all Workloads of its namespace.
     """
@@ -62,7 +62,7 @@ def name(owner: Raw, index: int | str) -> str:
     return workload.name_of(LEADER_WORKER_SET.resource, of, naming_uid(owner))
 
 
-def steps(s: Situation) -> Iterator[Step | None]:
+def steps(s: LeaderWorkerSetSituation) -> Iterator[Step | None]:
     """Yields all that is to be done, at most one write for each object; None where nothing is to be done.
 
     Nothing is computed ahead, because a set may have many thousands of groups: at most ``MOST_CREATED`` Workloads are
@@ -80,7 +80,7 @@ def steps(s: Situation) -> Iterator[Step | None]:
             yield from marked(s.owner, pod, group, total=size, role=_role(s.owner, pod))
 
 
-def _of_groups(s: Situation) -> Iterator[Step | None]:
+def _of_groups(s: LeaderWorkerSetSituation) -> Iterator[Step | None]:
     unwanted, created_now = {raw["metadata"]["name"]: raw for raw in s.workloads}, 0
     made_there = of_another_cluster(s.owner)
     for index in range(groups(s.owner)):
@@ -102,10 +102,10 @@ def _of_groups(s: Situation) -> Iterator[Step | None]:
         if isinstance(step, Problem) or created_now == MOST_CREATED:
             return
     for raw in () if made_there else unwanted.values():
-        yield None if meta.deleting(raw) else DeleteWorkload(workload.key(raw), meta.uid(raw), None)
+        yield None if meta.deleting(raw) else DeleteWorkload.of(workload.key(raw), meta.uid(raw), None)
 
 
-def _pod_sets(s: Situation) -> list[Raw]:
+def _pod_sets(s: LeaderWorkerSetSituation) -> list[Raw]:
     """The leader and the workers, or all pods of the group if they have one template."""
     found = [_pod_set(s.owner, each.path, each.name, each.count) for each in LEADER_WORKER_SET.slots(s.owner)]
     return with_topology(LEADER_WORKER_SET, s.owner, found) if s.topology_requests else found
@@ -137,15 +137,15 @@ def groups(owner: Raw) -> int:
     return max(wanted, int(status.get("replicas") or 0)) if surges and updating else wanted
 
 
-def _followed(s: Situation, raw: Raw) -> UpdateWorkload | None:
+def _followed(s: LeaderWorkerSetSituation, raw: Raw) -> UpdateWorkload | None:
     """The change of a Workload that follows its set: gates and priority in every state, the queue without quota. One
     that another cluster made gets its set as an owner first.
     """
     value, queue = s.values.get(workload.key(raw)), meta.queue_name(s.owner)
     if value is not None and (adoption := adopted(LEADER_WORKER_SET, s.owner, raw)):
-        return UpdateWorkload(value.key, guarded(adoption, raw), "adopted")
+        return UpdateWorkload.of(value.key, guarded(adoption, raw), "adopted")
     if value is not None and not value.holds(Condition.FINISHED) and (change := followed(s.owner, raw, s.classes)):
-        return UpdateWorkload(value.key, guarded(change, raw), "gates" if "spec" not in change else "priority")
+        return UpdateWorkload.of(value.key, guarded(change, raw), "gates" if "spec" not in change else "priority")
     if value is None or not queue or value.queue == queue or value.holds(Condition.QUOTA_RESERVED):
         return None
-    return UpdateWorkload(value.key, guarded({"spec": {"queueName": queue}}, raw), "queue")
+    return UpdateWorkload.of(value.key, guarded({"spec": {"queueName": queue}}, raw), "queue")

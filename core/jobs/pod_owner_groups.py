@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from api import names
 from api.names import Annotation, Label
+from core.actions import Patch, Write, Writes
 from core.jobs import meta
-from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Problem
 from core.jobs.fields import at
-from core.jobs.kind import Delete, Patch
 from core.jobs.kinds.pod import target
 from core.jobs.pod_owners import PodOwner
 from core.jobs.topology_request import topology_request
@@ -18,8 +18,7 @@ from core.wire.guard import guarded
 from core.workload import priority
 from core.workload.priority import Missing, PriorityClasses
 
-Write = CreateWorkload | UpdateWorkload | DeleteWorkload | WorkloadStatus | Patch | Delete
-Step = Write | Problem
+Step = Write | Writes | Problem
 
 
 def created(

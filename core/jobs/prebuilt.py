@@ -8,10 +8,11 @@ from __future__ import annotations
 from api import names
 from api.names import FinishedReason
 from api.syntax import label_value
+from core.actions import Action, Wait
 from core.jobs import meta, workload
-from core.jobs.actions import Action, Nothing, Stop, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import Stop, UpdateWorkload, WorkloadStatus
 from core.jobs.release import awaits_pods, deleted, uid_of, without_finalizer
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.model import Raw
 from core.wire.guard import guarded
 from core.workload import transitions
@@ -20,7 +21,7 @@ MISSING = "missing workload"
 OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
 
 
-def prebuilt(s: Situation) -> Action | None:
+def prebuilt(s: JobSituation) -> Action | None:
     """Adopts the Workload that the job names; None if that is done and it matches the job.
 
     While it does not exist, or has another owner, the job waits, as it does for a Workload whose quota pods of an
@@ -37,7 +38,7 @@ def prebuilt(s: Situation) -> Action | None:
         in_use = others and awaits_pods(s.prebuilt, s.value(s.prebuilt), ()) is not None
         return _waits(s) if in_use or "deletionTimestamp" in s.prebuilt["metadata"] else _adopted(s, s.prebuilt)
     if s.handed_over:
-        return Nothing()
+        return Wait()
     if s.stands(s.prebuilt):
         return _adopted(s, s.joining) if s.joining is not None else None
     value = s.value(s.prebuilt)
@@ -49,7 +50,7 @@ def prebuilt(s: Situation) -> Action | None:
     return WorkloadStatus.between(value, after, "finish")
 
 
-def _waits(s: Situation) -> Action:
+def _waits(s: JobSituation) -> Action:
     """Stops the job, then releases its other Workloads and those of earlier jobs with its name, unless pods use their
     quota: no other rule would.
     """
@@ -58,14 +59,14 @@ def _waits(s: Situation) -> Action:
         return Stop(writes, "NoMatchingWorkload", MISSING, was_running=not s.suspended)
     before = [raw for raw in s.workloads if not s.owns(raw) and s.awaits_pods(raw) is None]
     own = [raw for raw in s.workloads if s.owns(raw) and raw["metadata"]["name"] != s.prebuilt_name]
-    return deleted([*before, *([] if s.active else own)]) or Nothing()
+    return deleted([*before, *([] if s.active else own)]) or Wait()
 
 
-def _adopted(s: Situation, raw: Raw) -> UpdateWorkload:
+def _adopted(s: JobSituation, raw: Raw) -> UpdateWorkload:
     """One write: the job controls the Workload, and its label has the job's uid."""
     metadata, job = raw["metadata"], s.job["metadata"]
     owners = [*(metadata.get("ownerReferences") or ()), meta.owner_reference(s.kind.api_version, s.kind.kind, s.job)]
     patch: Raw = {"ownerReferences": owners}
     if not label_value(job["uid"]):
         patch["labels"] = {names.Label.JOB_UID: job["uid"]}
-    return UpdateWorkload(workload.key(raw), guarded({"metadata": patch}, raw), "adopted")
+    return UpdateWorkload.of(workload.key(raw), guarded({"metadata": patch}, raw), "adopted")

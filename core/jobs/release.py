@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from api import names
+from core.actions import Action, Wait
 from core.jobs import meta, owners, workload
-from core.jobs.actions import Action, AwaitPods, DeleteWorkload, Nothing, RemoveFinalizer
+from core.jobs.actions import AwaitPods, DeleteWorkload, RemoveFinalizer
 from core.jobs.kinds import ALL, BATCH_JOB
 from core.model import Raw, Workload
 from core.wire.finalizers import released
@@ -73,9 +74,9 @@ def deleted(workloads: Iterable[Raw]) -> Action | None:
     """Deletes the first of them, or releases it if it is being deleted; None if there is none."""
     for raw in workloads:
         if "deletionTimestamp" in raw["metadata"]:
-            return without_finalizer(raw) or Nothing()
+            return without_finalizer(raw) or Wait()
         release = without_finalizer(raw)
-        return DeleteWorkload(workload.key(raw), raw["metadata"]["uid"], release.patch if release else None)
+        return DeleteWorkload.of(workload.key(raw), raw["metadata"]["uid"], release.patch if release else None)
     return None
 
 

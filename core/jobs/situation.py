@@ -12,9 +12,10 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from api import names
+from core.actions import Write
 from core.jobs import meta, template, workload
 from core.jobs.actions import AwaitPods
-from core.jobs.kind import Cause, JobKind, Outcome, Write
+from core.jobs.kind import Cause, JobKind, Outcome
 from core.jobs.kinds.pod import terminates_for
 from core.jobs.release import awaits_pods, holds_quota
 from core.jobs.stopping import TERMINATING_SECONDS, LastStart, Stopping, stopping
@@ -25,7 +26,7 @@ from core.workload.priority import Missing, PriorityClasses, of_job
 
 
 @dataclass(frozen=True)
-class Situation:
+class JobSituation:
     """The input of the rules. ``workloads`` are those whose controller has the job's name, oldest first.
 
     ``decoded``: the values that the rest of the controller has of them, and of ``prebuilt``, by key.

@@ -12,10 +12,10 @@ from typing import Final
 
 from api import names
 from api.names import Annotation, Condition
+from core.actions import Patch, Write
 from core.jobs import meta, template, workload
 from core.jobs.actions import Problem, UpdateWorkload, WorkloadStatus
 from core.jobs.fields import at
-from core.jobs.kind import Delete, Patch
 from core.jobs.kinds.pod import POD, ended, gated, target
 from core.jobs.kinds.pod_group import deletion, grace_left, serving_owners
 from core.jobs.pod_owner_groups import (
@@ -41,7 +41,7 @@ _REVISION: Final = "controller-revision-hash"
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class StatefulSetSituation:
     """A StatefulSet that is queued, its pods, and its Workload (``workload_names``); whether its pod set has a topology
     request (feature gate TopologyAwareScheduling).
     """
@@ -82,7 +82,7 @@ def name(owner: Raw) -> str:
     return workload.name_of(STATEFUL_SET.resource, metadata["name"], naming_uid(owner))
 
 
-def steps(s: Situation) -> Iterator[Step | None]:
+def steps(s: StatefulSetSituation) -> Iterator[Step | None]:
     """Yields all that is to be done, at most one write for each object; None where nothing is to be done."""
     if s.taken:
         yield taken(name(s.owner))
@@ -97,13 +97,13 @@ def steps(s: Situation) -> Iterator[Step | None]:
             yield from _marked(s, pod)
 
 
-def settles_in(s: Situation) -> float | None:
+def settles_in(s: StatefulSetSituation) -> float | None:
     """After how many seconds a pod counts as gone that keeps the quota of a StatefulSet without replicas."""
     left = [grace_left(pod, s.now) for pod in s.pods if not replicas(s.owner) and meta.deleting(pod)]
     return min((each for each in left if each > 0), default=None)
 
 
-def _workload(s: Situation) -> Step | None:
+def _workload(s: StatefulSetSituation) -> Step | None:
     count = replicas(s.owner)
     if s.raw is None or s.value is None:
         if of_another_cluster(s.owner):
@@ -112,11 +112,11 @@ def _workload(s: Situation) -> Step | None:
     if meta.annotations(s.raw).get(Annotation.IS_GROUP_WORKLOAD) != "true" or s.value.holds(Condition.FINISHED):
         return None
     if change := followed(s.owner, s.raw, s.classes) or _followed(s, s.raw, s.value, count):
-        return UpdateWorkload(s.value.key, guarded(change, s.raw), "matching")
+        return UpdateWorkload.of(s.value.key, guarded(change, s.raw), "follow")
     return _held(s, s.value) if not count else _continued(s.value, s.now)
 
 
-def _pod_sets(s: Situation) -> list[Raw]:
+def _pod_sets(s: StatefulSetSituation) -> list[Raw]:
     owner = s.owner
     spec = ((owner.get("spec") or {}).get("template") or {}).get("spec") or {}
     count, main = replicas(owner), names.DEFAULT_POD_SET
@@ -124,7 +124,7 @@ def _pod_sets(s: Situation) -> list[Raw]:
     return with_topology(STATEFUL_SET, owner, found) if s.topology_requests else found
 
 
-def _followed(s: Situation, raw: Raw, value: Workload, count: int) -> Raw:
+def _followed(s: StatefulSetSituation, raw: Raw, value: Workload, count: int) -> Raw:
     """The change of a Workload that follows its StatefulSet, while it has no quota: its queue and its replicas."""
     owner = s.owner
     if adoption := adopted(STATEFUL_SET, owner, raw):  # an older version of Kueue, or another cluster, made it
@@ -139,7 +139,7 @@ def _followed(s: Situation, raw: Raw, value: Workload, count: int) -> Raw:
     return {"spec": spec} if spec else {}
 
 
-def _held(s: Situation, value: Workload) -> WorkloadStatus | None:
+def _held(s: StatefulSetSituation, value: Workload) -> WorkloadStatus | None:
     """Without replicas the Workload is not queued, and gives its quota back when no pod uses it."""
     reserved = value.condition(Condition.QUOTA_RESERVED)
     on_hold = reserved is not None and not reserved.status and reserved.reason == names.PendingReason.ON_HOLD
@@ -155,7 +155,7 @@ def _uses_quota(pod: Raw, now: float) -> bool:
     return bool(at(pod, ("spec", "nodeName"))) and not gone
 
 
-def _resized(s: Situation) -> Problem | None:
+def _resized(s: StatefulSetSituation) -> Problem | None:
     text = without_quota(s.owner, s.value)
     return Problem(names.Event.ERR_WORKLOAD_COMPOSE, text) if text else None
 
@@ -189,7 +189,7 @@ def _status(value: Workload, after: Workload) -> WorkloadStatus | None:
     return WorkloadStatus.between(value, after, "hold")
 
 
-def _marked(s: Situation, pod: Raw) -> list[Patch | Delete]:
+def _marked(s: StatefulSetSituation, pod: Raw) -> list[Write]:
     """Makes the pod one of the group, if there is quota for it. A pod of an old revision is let go, so that a rolling
     update can replace it; while the Workload is not admitted it is deleted instead, because it must not run.
     """
@@ -222,6 +222,6 @@ def _place(owner: Raw, pod: Raw) -> int:
     return int(index) - int(first) if index.isascii() and index.isdigit() else 0
 
 
-def _ungated(pod: Raw) -> list[Patch | Delete]:
+def _ungated(pod: Raw) -> list[Write]:
     body = {"spec": {"schedulingGates": POD.release(pod).value or None}}
     return [Patch(guarded(body, pod), target=target(pod))]

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from api import names
+from core.actions import Patch, Wait
 from core.jobs import meta, workload
 from core.jobs.actions import AwaitPods
-from core.jobs.kind import JobKind, Patch
+from core.jobs.kind import JobKind
 from core.jobs.release import holds_quota
 from core.model import Raw, Workload
 
@@ -46,13 +47,6 @@ class LastStart:
     seen: bool = False
     held_since: float | None = None
     asked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Until the status changes, or for ``seconds``."""
-
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

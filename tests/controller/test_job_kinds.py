@@ -22,10 +22,11 @@ from controller.settings import Settings
 from controller.watched import dispatch_of, rows
 from controller.workloads import WorkloadReconciler
 from controller.writes import Writer
+from core.actions import Delete, Wait
 from core.jobs import workload
-from core.jobs.actions import AwaitPods, CreateWorkload, Nothing, Problem, Start, Stop
+from core.jobs.actions import AwaitPods, CreateWorkload, Problem, Start, Stop
 from core.jobs.decide import decide
-from core.jobs.kind import Delete, JobKind
+from core.jobs.kind import JobKind
 from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
 from core.jobs.kinds.trainjob import TRAIN_JOB
 from core.jobs.release import awaits_pods
@@ -99,7 +100,7 @@ def test_a_job_of_a_jobset_follows_it_and_is_started_by_its_controller(admitted:
         world.admit(admitted=admitted)
     found = child("set-driver-0", suspend=suspend)
     action = world.decided(BATCH_JOB, found)
-    assert isinstance(action, Stop if not suspend and not admitted else Nothing)
+    assert isinstance(action, Stop if not suspend and not admitted else Wait)
 
 
 def test_a_job_below_a_job_of_a_jobset_follows_that_jobset_and_is_started_by_the_controller() -> None:
@@ -116,7 +117,7 @@ def test_a_job_of_a_jobset_that_is_not_enabled_is_queued_by_itself_when_its_owne
     alone = World(BATCH_JOB).decided(BATCH_JOB, found)
     assert isinstance(alone, CreateWorkload if suspend else Stop), "nothing above a JobSet can be queued"
     world = World(BATCH_JOB, TRAIN_JOB)
-    assert world.decided(BATCH_JOB, found) == Nothing(), "an owner of the JobSet may be queued instead"
+    assert world.decided(BATCH_JOB, found) == Wait(), "an owner of the JobSet may be queued instead"
     above = reference(found)
     assert above is not None
     world.owners._read["ns", above] = Level(above.uid, named=True)
@@ -137,7 +138,7 @@ async def test_a_pod_below_a_jobset_is_not_queued_when_its_job_is_not_watched() 
     between = {"apiVersion": "batch/v1", "kind": "Job", "name": "set-driver-0", "uid": "set-driver-0-uid"}
     found = pod(ownerReferences=[{**between, "controller": True}])
     world.caches.stores[POD.resource].observe("ADDED", found)
-    assert world.decided(POD, found) == Nothing(), "the Job may be below a queued object"
+    assert world.decided(POD, found) == Wait(), "the Job may be below a queued object"
     above = reference(found)
     assert above is not None
     await world.owners._learn(("ns", above))
@@ -146,7 +147,7 @@ async def test_a_pod_below_a_jobset_is_not_queued_when_its_job_is_not_watched() 
     pods.drop()
     world.caches.workloads.observe("DELETED", raw)
     assert list(pods) == [key_of(found)], "it follows the JobSet"
-    assert world.decided(POD, found) == Nothing()
+    assert world.decided(POD, found) == Wait()
 
 
 def test_a_pod_of_an_external_framework_follows_the_workload_of_its_owner() -> None:
@@ -160,7 +161,7 @@ def test_a_pod_of_an_external_framework_follows_the_workload_of_its_owner() -> N
     raw["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "w-uid"}
     world.jobs[POD].queue.drop()
     world.caches.workloads.observe("ADDED", raw)
-    assert world.decided(POD, found) == Nothing()
+    assert world.decided(POD, found) == Wait()
     assert list(world.jobs[POD].queue) == [key_of(found)]
 
 
@@ -200,7 +201,7 @@ def test_a_jobset_starts_without_the_jobs_of_its_earlier_start(kinds: tuple[JobK
         world.caches.stores[JOBS].observe("ADDED", each)
     action = world.decided(JOB_SET, queued_set())
     assert isinstance(action, Start)
-    deleted = [write for write in action.writes if isinstance(write, Delete)]
+    deleted = [write for write in action.steps if isinstance(write, Delete)]
     assert [(write.uid, write.target and write.target.key) for write in deleted] == [
         ("set-driver-0-uid", Key("ns", "set-driver-0"))
     ]

@@ -23,8 +23,9 @@ from controller.refusals import REPORT_SECONDS
 from controller.settings import Settings
 from controller.watched import rows
 from controller.writes import Writer
+from core.actions import Wait
 from core.jobs import workload
-from core.jobs.actions import CreateWorkload, Nothing, Start, Stop
+from core.jobs.actions import CreateWorkload, Start, Stop
 from core.jobs.decide import decide
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
@@ -180,9 +181,9 @@ def test_a_job_below_a_queued_job_follows_it_however_deep(levels: int, admitted:
         found.store.observe("ADDED", lowest)
     action = decide(found._situation(key_of(lowest), lowest))
     if suspend:
-        assert isinstance(action, Start if admitted else Nothing)
+        assert isinstance(action, Start if admitted else Wait)
     else:
-        assert isinstance(action, Nothing if admitted else Stop)
+        assert isinstance(action, Wait if admitted else Stop)
 
 
 @pytest.mark.parametrize("change", ["another uid", "it has ended", "no queue name"])

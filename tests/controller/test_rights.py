@@ -10,8 +10,9 @@ from api import crds
 from api.objects import Resource
 from controller.rights import DEFINITIONS, rules, template
 from controller.watched import Watched, rows
+from core.actions import Create, Delete, Write
 from core.jobs.fields import changed
-from core.jobs.kind import Cause, Delete, JobKind, Right, Write
+from core.jobs.kind import Cause, JobKind, Right
 from core.jobs.kinds import ALL, JOB_SET, KINDS, POD
 from core.jobs.template import Injection
 from core.model import Raw
@@ -51,6 +52,7 @@ def test_a_row_brings_its_rights_along() -> None:
 
 def used(kind: JobKind, write: Write) -> Right:
     """The right that a write of a start or stop needs."""
+    assert not isinstance(write, Create)
     resource = write.target.resource if write.target else kind.resource
     return Right(resource, "delete") if isinstance(write, Delete) else Right(resource, "patch", write.subresource)
 

@@ -17,11 +17,12 @@ from api.feature_gates import Enabled
 from api.names import Annotation
 from api.objects import Resource
 from api.structural import Form
+from core.actions import Patch
 from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE, elastic
 from core.jobs.fields import Path, changed, without
-from core.jobs.kind import SUSPENDED, JobKind, Outcome, Patch, Right, Slot, outcome
+from core.jobs.kind import SUSPENDED, JobKind, Outcome, Right, Slot, outcome
 from core.jobs.template import Injection
 from core.jobs.topology_request import PodIndex
 from core.model import Raw

@@ -14,8 +14,9 @@ from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields, 
 from api.names import Annotation
 from api.objects import Resource
 from api.structural import Form
+from core.actions import Delete, Target, Write
 from core.jobs import meta
-from core.jobs.kind import Delete, JobKind, Outcome, Right, Slot, Target, Write, outcome
+from core.jobs.kind import JobKind, Outcome, Right, Slot, outcome
 from core.jobs.kinds.job import BATCH_JOB, INDEX
 from core.jobs.template import Injection
 from core.jobs.topology_request import PodIndex

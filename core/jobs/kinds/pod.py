@@ -19,10 +19,11 @@ from api.feature_gates import Enabled
 from api.names import DEFAULT_POD_SET, Annotation, Finalizer, Label, SchedulingGate
 from api.objects import Resource
 from api.structural import Form
+from core.actions import Delete, Patch, Target, Write
 from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
-from core.jobs.kind import Cause, Delete, JobKind, Outcome, Patch, Right, Share, Slot, Target, Write
+from core.jobs.kind import Cause, JobKind, Outcome, Right, Share, Slot
 from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS
 from core.jobs.pod_shape import computed_role
 from core.jobs.topology_request import PodIndex

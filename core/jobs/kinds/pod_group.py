@@ -17,9 +17,10 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from api.names import Annotation, Label
+from core.actions import Delete, Write
 from core.jobs import meta, template
 from core.jobs.fields import changed
-from core.jobs.kind import Cause, Delete, Outcome, Slot, Write
+from core.jobs.kind import Cause, Outcome, Slot
 from core.jobs.kinds.pod import (
     INDEX,
     POD,

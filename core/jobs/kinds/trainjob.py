@@ -21,9 +21,10 @@ from api.feature_gates import Enabled
 from api.names import MULTIKUEUE_CONTROLLER, Annotation, Label
 from api.objects import Resource, key_of
 from api.structural import Form
+from core.actions import Delete, Target, Write
 from core.jobs import meta, template
 from core.jobs.fields import Setting, at, changed
-from core.jobs.kind import Delete, JobKind, Outcome, Right, Slot, Target, Write, outcome
+from core.jobs.kind import JobKind, Outcome, Right, Slot, outcome
 from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.training_runtime import (
     CLUSTER_TRAINING_RUNTIMES,

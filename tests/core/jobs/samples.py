@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from api.objects import key_of
+from core.actions import Patch, Write
 from core.jobs import workload
 from core.jobs.actions import Start
 from core.jobs.decide import decide
-from core.jobs.kind import Patch, Write
 from core.jobs.kinds import BATCH_JOB
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.model import Admission, Key, PodSetAssignment, Raw, Workload
 from core.wire import conditions, decode
 from core.wire.merge import merged
@@ -90,10 +90,10 @@ def with_status(raw: Raw, before: Workload, after: Workload) -> Raw:
 CLASSES = priority.PriorityClasses(workload={"low": 10, "high": 100}, pod={"pods": 7})
 
 
-def situation(found: Raw, *workloads: Raw, **more: Any) -> Situation:
+def situation(found: Raw, *workloads: Raw, **more: Any) -> JobSituation:
     """What the rules of a Job read, with its Workloads."""
     more = {"flavors": FLAVORS, "classes": CLASSES, "decoded": decoded(*workloads), **more}
-    return Situation(kind=BATCH_JOB, job=found, now=NOW, workloads=workloads, **more)
+    return JobSituation(kind=BATCH_JOB, job=found, now=NOW, workloads=workloads, **more)
 
 
 def after(raw: Raw, change: Any) -> Raw:
@@ -116,7 +116,7 @@ def started(found: Raw, raw: Raw) -> Raw:
     """The Job after the start with its Workload."""
     action = decide(situation(found, raw))
     assert isinstance(action, Start)
-    for patch in patches(action.writes):
+    for patch in patches(action.steps):
         found = merged(found, patch.body)
     return found
 

@@ -6,13 +6,13 @@ import pytest
 
 from api import structural, validate
 from api.names import MULTIKUEUE_CONTROLLER
+from api.objects import key_of
+from api.resources import WORKLOADS
+from core.actions import Delete, Patch, Target, Wait
 from core.jobs import workload
 from core.jobs.actions import (
-    Action,
     CreateWorkload,
-    DeleteJob,
     DeleteWorkload,
-    Nothing,
     Problem,
     RemoveFinalizer,
     Start,
@@ -23,6 +23,7 @@ from core.jobs.actions import (
 from core.jobs.decide import decide, orphan
 from core.jobs.kinds import BATCH_JOB
 from core.model import Admission, PodSetAssignment, Raw
+from core.model.events import deleted_job
 from core.wire import decode
 from core.wire.merge import merged
 from core.workload import transitions
@@ -84,7 +85,7 @@ def test_a_job_without_queue_name_has_a_workload_without_queue_name_until_it_is_
     assert isinstance(created, CreateWorkload)
     assert "queueName" not in created.manifest["spec"]
     waits = workload_of(nameless)
-    assert decide(situation(nameless, waits)) == Nothing()
+    assert decide(situation(nameless, waits)) == Wait()
 
     given = decide(situation(named, waits))
     assert isinstance(given, UpdateWorkload)
@@ -94,9 +95,9 @@ def test_a_job_without_queue_name_has_a_workload_without_queue_name_until_it_is_
     assert isinstance(resized, UpdateWorkload) and resized.why == "matching"
     written = [
         created.manifest,
-        merged(waits, given.patch),
-        merged(workload_of(named), taken.patch),
-        merged(workload_of(named), resized.patch),
+        merged(waits, given.body),
+        merged(workload_of(named), taken.body),
+        merged(workload_of(named), resized.body),
     ]
     assert [each["spec"].get("queueName") for each in written] == [None, "lq", None, None]
     schema = validate.schema_of("Workload") or {}
@@ -121,7 +122,7 @@ def test_a_priority_class_that_does_not_exist_is_reported() -> None:
 
 
 def test_a_job_that_is_not_managed_is_not_changed_even_if_it_runs() -> None:
-    assert decide(situation(job(suspend=False), managed=False)) == Nothing()
+    assert decide(situation(job(suspend=False), managed=False)) == Wait()
 
 
 def test_a_job_that_is_taken_out_of_its_queue_takes_no_quota_any_more() -> None:
@@ -131,24 +132,24 @@ def test_a_job_that_is_taken_out_of_its_queue_takes_no_quota_any_more() -> None:
     for raw in (waits, admitted(waits)):
         action = decide(situation(withdrawn, raw, managed=False))
         assert isinstance(action, DeleteWorkload)
-        assert action.release is not None
+        assert [type(each) for each in action.steps] == [Patch, Delete]
     going = merged(withdrawn, {"status": {"active": 3}})
-    assert decide(situation(going, admitted(waits), managed=False)) == Nothing(), "its pods still use the quota"
+    assert decide(situation(going, admitted(waits), managed=False)) == Wait(), "its pods still use the quota"
     placed = merged(withdrawn, {"spec": {"template": {"spec": {"nodeSelector": {"pool": "fast"}}}}})
     restored = decide(situation(placed, admitted(waits), managed=False))
     assert isinstance(restored, Stop), "its template is put back as long as the Workload knows it"
     runs = merged(withdrawn, {"spec": {"suspend": False}})
-    assert decide(situation(runs, admitted(waits), managed=False)) == Nothing(), "what runs keeps its quota to its end"
+    assert decide(situation(runs, admitted(waits), managed=False)) == Wait(), "what runs keeps its quota to its end"
     brings = merged(withdrawn, {"metadata": {"annotations": {PREBUILT: waits["metadata"]["name"]}}})
-    assert decide(situation(brings, waits, managed=False)) == Nothing(), "it is not ours"
-    assert decide(situation(queued, waits, managed=False)) == Nothing(), "its namespace is not managed for a while"
+    assert decide(situation(brings, waits, managed=False)) == Wait(), "it is not ours"
+    assert decide(situation(queued, waits, managed=False)) == Wait(), "its namespace is not managed for a while"
 
 
 def test_a_job_that_is_changed_while_it_runs_in_another_cluster_is_stopped_there() -> None:
     """Else its pods would run on there, and the job here would wait for their end."""
     before, changed = job(), job(parallelism=5, completions=5, status={"active": 3})
     raw = admitted(workload_of(before))
-    assert decide(situation(changed, raw)) == Nothing(), "its pods here end by themselves"
+    assert decide(situation(changed, raw)) == Wait(), "its pods here end by themselves"
     elsewhere = merged(raw, {"status": {"clusterName": "worker"}})
     action = decide(situation(changed, elsewhere))
     assert isinstance(action, WorkloadStatus)
@@ -156,7 +157,7 @@ def test_a_job_that_is_changed_while_it_runs_in_another_cluster_is_stopped_there
     assert facts(action.after)["QuotaReserved"] == "True/QuotaReserved"
     going = with_status(elsewhere, read(elsewhere), action.after)
     changed = merged(changed, {"spec": {"managedBy": MULTIKUEUE_CONTROLLER}})
-    assert decide(situation(changed, going)) == Nothing(), "until its pods there are gone"
+    assert decide(situation(changed, going)) == Wait(), "until its pods there are gone"
     assert isinstance(decide(situation(merged(changed, {"status": {"active": 0}}), going)), DeleteWorkload)
 
 
@@ -168,14 +169,14 @@ def test_a_running_job_without_workload_is_suspended_first() -> None:
 
 
 def test_a_workload_is_made_only_when_the_pods_of_before_are_gone() -> None:
-    assert decide(situation(job(status={"active": 2}))) == Nothing()
+    assert decide(situation(job(status={"active": 2}))) == Wait()
 
 
 def test_a_job_starts_when_its_workload_is_admitted() -> None:
     action = decide(situation(job(), admitted(workload_of(job()))))
     assert isinstance(action, Start)
     assert action.cluster_queue == "cq"
-    (patch,) = patches(action.writes)
+    (patch,) = patches(action.steps)
     name = workload.name(BATCH_JOB, job())
     assert patch.body["spec"] == {
         "suspend": False,
@@ -198,11 +199,11 @@ def test_a_job_starts_when_its_workload_is_admitted() -> None:
 
 def test_a_running_admitted_job_is_as_it_should_be() -> None:
     raw = admitted(workload_of(job()))
-    assert decide(situation(started(job(), raw), raw)) == Nothing()
+    assert decide(situation(started(job(), raw), raw)) == Wait()
 
 
 def test_a_job_waits_while_its_workload_does() -> None:
-    assert decide(situation(job(), workload_of(job()))) == Nothing()
+    assert decide(situation(job(), workload_of(job()))) == Wait()
 
 
 def test_a_flavor_that_is_missing_at_the_start_is_reported_and_the_job_waits() -> None:
@@ -231,20 +232,20 @@ def test_an_evicted_job_is_stopped_then_gives_its_quota_back_when_its_pods_are_g
     assert isinstance(stop, Stop)
     assert stop.message == "The ClusterQueue is stopped"
     stopped = running
-    for patch in patches(stop.writes):
+    for patch in patches(stop.steps):
         stopped = merged(stopped, patch.body)
-    assert decide(situation({**stopped, "status": {"active": 1}}, gone)) == Nothing()
+    assert decide(situation({**stopped, "status": {"active": 1}}, gone)) == Wait()
     release = decide(situation(stopped, gone))
     assert isinstance(release, WorkloadStatus)
     assert release.why == "release"
-    assert release.patch["status"]["admission"] is None
+    assert release.body["status"]["admission"] is None
     assert facts(release.after) == {
         "QuotaReserved": "False/PendingEvaluation",
         "Admitted": "False/NoReservation",
         "Evicted": "True/ClusterQueueStopped",
         "Requeued": "False/ClusterQueueStopped",
     }
-    assert decide(situation(stopped, merged(gone, release.patch))) == Nothing()
+    assert decide(situation(stopped, merged(gone, release.body))) == Wait()
 
 
 def test_a_partially_admitted_job_still_has_its_workload_and_gets_its_parallelism_back() -> None:
@@ -252,10 +253,10 @@ def test_a_partially_admitted_job_still_has_its_workload_and_gets_its_parallelis
     raw = admitted(workload_of(found), Admission("cq", (PodSetAssignment("main", {"cpu": "spot"}, {"cpu": 2000}, 2),)))
     running = started(found, raw)
     assert running["spec"]["parallelism"] == 2
-    assert decide(situation(running, raw)) == Nothing()
+    assert decide(situation(running, raw)) == Wait()
     stop = decide(situation(running, evicted(raw)))
     assert isinstance(stop, Stop)
-    assert patches(stop.writes)[-1].body["spec"]["parallelism"] == 3
+    assert patches(stop.steps)[-1].body["spec"]["parallelism"] == 3
 
 
 @pytest.mark.parametrize(
@@ -267,10 +268,10 @@ def test_a_job_runs_on_when_its_flavor_is_gone_or_changed(flavors: dict[str, Raw
     found = job(annotations={"kueue.x-k8s.io/job-min-parallelism": "1"}, pod={"nodeSelector": {"kind": "spot"}})
     raw = admitted(workload_of(found), Admission("cq", (PodSetAssignment("main", {"cpu": "spot"}, {"cpu": 2000}, 2),)))
     running = started(found, raw)
-    assert decide(situation(running, raw, flavors=flavors)) == Nothing()
+    assert decide(situation(running, raw, flavors=flavors)) == Wait()
     stop = decide(situation(running, evicted(raw), flavors=flavors))
     assert isinstance(stop, Stop)
-    assert patches(stop.writes)[-1].body["spec"]["parallelism"] == 3
+    assert patches(stop.steps)[-1].body["spec"]["parallelism"] == 3
 
 
 def test_a_suspended_job_that_changes_has_its_workload_changed() -> None:
@@ -278,9 +279,9 @@ def test_a_suspended_job_that_changes_has_its_workload_changed() -> None:
     action = decide(situation(job(parallelism=2), raw))
     assert isinstance(action, UpdateWorkload)
     assert action.why == "matching"
-    changed = merged(raw, action.patch)
+    changed = merged(raw, action.body)
     assert changed["spec"]["podSets"][0]["count"] == 2
-    assert decide(situation(job(parallelism=2), changed)) == Nothing()
+    assert decide(situation(job(parallelism=2), changed)) == Wait()
 
 
 def test_a_running_job_that_changes_is_stopped_and_its_workload_deleted() -> None:
@@ -290,18 +291,19 @@ def test_a_running_job_that_changes_is_stopped_and_its_workload_deleted() -> Non
     stop = decide(situation(running, raw))
     assert isinstance(stop, Stop)
     assert stop.message == "No matching Workload; restoring pod templates according to existent Workload"
-    for patch in patches(stop.writes):
+    for patch in patches(stop.steps):
         running = merged(running, patch.body)
     running["spec"]["parallelism"] = 2
     action = decide(situation(running, raw))
     assert isinstance(action, DeleteWorkload)
-    assert (action.uid, action.release is not None) == ("wl-uid", True)
+    assert [type(each) for each in action.steps] == [Patch, Delete]
+    assert action.steps[-1] == Delete("wl-uid", Target(WORKLOADS, action.workload))
 
 
 def test_quantities_that_mean_the_same_are_no_change() -> None:
     found = job()
     found["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1000m"
-    assert decide(situation(found, workload_of(job()))) == Nothing()
+    assert decide(situation(found, workload_of(job()))) == Wait()
 
 
 def test_the_workload_of_an_earlier_job_of_that_name_is_deleted() -> None:
@@ -315,7 +317,7 @@ def test_of_two_matching_workloads_the_second_is_deleted() -> None:
     second["metadata"] |= {"name": "second", "uid": "second-uid"}
     action = decide(situation(job(), workload_of(job()), second))
     assert isinstance(action, DeleteWorkload)
-    assert action.uid == "second-uid"
+    assert action.steps[-1] == Delete("second-uid", Target(WORKLOADS, action.workload))
 
 
 def test_of_two_matching_workloads_the_one_that_holds_quota_stays_whichever_came_first() -> None:
@@ -324,13 +326,13 @@ def test_of_two_matching_workloads_the_one_that_holds_quota_stays_whichever_came
     holding = admitted(workload_of(job()))
     action = decide(situation(started(job(), holding), second, holding))
     assert isinstance(action, DeleteWorkload)
-    assert action.uid == "second-uid"
+    assert action.steps[-1] == Delete("second-uid", Target(WORKLOADS, action.workload))
 
 
 def test_a_waiting_job_may_change_its_queue() -> None:
     action = decide(situation(job(labels={"kueue.x-k8s.io/queue-name": "other"}), workload_of(job())))
     assert isinstance(action, UpdateWorkload)
-    assert (action.why, action.patch["spec"]) == ("queue", {"queueName": "other"})
+    assert (action.why, action.body["spec"]) == ("queue", {"queueName": "other"})
 
 
 def test_a_finished_job_finishes_its_workload_and_then_nothing_holds_it() -> None:
@@ -340,10 +342,10 @@ def test_a_finished_job_finishes_its_workload_and_then_nothing_holds_it() -> Non
     action = decide(situation(done, raw))
     assert isinstance(action, WorkloadStatus)
     assert facts(action.after)["Finished"] == "True/Succeeded"
-    raw = merged(raw, action.patch)
+    raw = merged(raw, action.body)
     release = decide(situation(done, raw))
     assert isinstance(release, RemoveFinalizer)
-    assert decide(situation(done, merged(raw, release.patch))) == Nothing()
+    assert decide(situation(done, merged(raw, release.patch))) == Wait()
 
 
 def test_a_deleted_workload_stops_its_job_and_goes() -> None:
@@ -353,7 +355,7 @@ def test_a_deleted_workload_stops_its_job_and_goes() -> None:
     stop = decide(situation(running, raw))
     assert isinstance(stop, Stop)
     assert stop.message == "Workload is deleted"
-    for patch in patches(stop.writes):
+    for patch in patches(stop.steps):
         running = merged(running, patch.body)
     assert isinstance(decide(situation(running, raw)), RemoveFinalizer)
 
@@ -377,19 +379,19 @@ def test_pods_that_are_not_needed_any_more_give_their_quota_back() -> None:
     raw = admitted(workload_of(job()))
     action = decide(situation({**started(job(), raw), "status": {"succeeded": 2}}, raw))
     assert isinstance(action, WorkloadStatus)
-    assert action.patch["status"] == {"reclaimablePods": [{"name": "main", "count": 2}]}
+    assert action.body["status"] == {"reclaimablePods": [{"name": "main", "count": 2}]}
 
 
 def test_without_the_feature_gate_pods_keep_their_quota_until_the_job_ends() -> None:
     raw = admitted(workload_of(job()))
     running = {**started(job(), raw), "status": {"succeeded": 2}}
-    assert isinstance(decide(situation(running, raw, reclaimable_pods=False)), Nothing)
+    assert isinstance(decide(situation(running, raw, reclaimable_pods=False)), Wait)
 
 
 @pytest.mark.parametrize("admitted_above", [True, False])
 def test_the_child_of_a_managed_job_runs_while_that_one_is_admitted(admitted_above: bool) -> None:
     action = decide(situation(job(suspend=False), managed=False, ancestor_admitted=admitted_above))
-    assert isinstance(action, Nothing if admitted_above else Stop)
+    assert isinstance(action, Wait if admitted_above else Stop)
 
 
 def test_pods_ready_follows_the_pods() -> None:
@@ -399,7 +401,7 @@ def test_pods_ready_follows_the_pods() -> None:
     def next_reason(status: Raw, raw: Raw) -> tuple[str, Raw]:
         action = decide(situation({**running, "status": status}, raw, wait_for_pods_ready=True))
         assert isinstance(action, WorkloadStatus)
-        return facts(action.after)["PodsReady"], merged(raw, action.patch)
+        return facts(action.after)["PodsReady"], merged(raw, action.body)
 
     reasons = []
     for status in ({}, {"ready": 3}, {"ready": 2}, {"ready": 3}):
@@ -415,8 +417,10 @@ def test_a_job_deactivated_by_the_controller_is_deleted_after_its_retention() ->
             value, "Deactivated", "The workload is deactivated", 600.0, cause="RequeuingLimitExceeded"
         ),
     )
-    assert decide(situation(job(), raw, retention_after_deactivation=500.0)) == Nothing(100.0)
-    assert decide(situation(job(), raw, retention_after_deactivation=400.0)) == DeleteJob()
+    assert decide(situation(job(), raw, retention_after_deactivation=500.0)) == Wait(100.0)
+    at, told = Target(BATCH_JOB.resource, key_of(job())), (deleted_job(),)
+    deletion = Delete("job-uid", at, why="retention", events=told)
+    assert decide(situation(job(), raw, retention_after_deactivation=400.0)) == deletion
 
 
 def with_class(name: str, value: int) -> tuple[Raw, Raw]:
@@ -429,11 +433,11 @@ def with_class(name: str, value: int) -> tuple[Raw, Raw]:
 
 
 def followed(found: Raw, raw: Raw) -> Raw:
-    action: Action = decide(situation(found, raw))
+    action = decide(situation(found, raw))
     while isinstance(action, UpdateWorkload):
-        raw = merged(raw, action.patch)
+        raw = merged(raw, action.body)
         action = decide(situation(found, raw))
-    assert action == Nothing()
+    assert action == Wait()
     return raw
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.actions import Wait
 from core.jobs import workload
 from core.jobs.actions import (
     CreateWorkload,
     DeleteWorkload,
-    Nothing,
     Prepare,
     Start,
     Stop,
@@ -59,7 +59,7 @@ def admitted(raw: Raw) -> Raw:
 
 def counts(action: object) -> int:
     assert isinstance(action, CreateWorkload | UpdateWorkload)
-    body = action.manifest if isinstance(action, CreateWorkload) else action.patch
+    body = action.manifest if isinstance(action, CreateWorkload) else action.body
     count: int = body["spec"]["podSets"][0]["count"]
     return count
 
@@ -82,7 +82,7 @@ def test_a_start_marks_the_pods_with_the_name_that_all_slices_share_and_keeps_th
     found = elastic(suspend=True)
     action = decide(situation(found, RUNS))
     assert isinstance(action, Start)
-    for patch in patches(action.writes):
+    for patch in patches(action.steps):
         found = merged(found, patch.body)
     template = found["spec"]["template"]
     assert template["metadata"]["annotations"] == {
@@ -119,7 +119,7 @@ def test_when_the_replacement_is_admitted_all_its_pods_are_released() -> None:
 def test_the_replacement_follows_the_size_of_the_job() -> None:
     action = decide(situation(elastic(7, generation=3), RUNS, LARGER))
     assert isinstance(action, UpdateWorkload)
-    assert (action.workload, counts(action)) == (workload.key(LARGER), 7)
+    assert ((action.target and action.target.key), counts(action)) == (workload.key(LARGER), 7)
     reserved = after(
         admitted(LARGER), lambda v: transitions.condition(v, "Admitted", status=False, reason="", message="", now=1.0)
     )
@@ -134,7 +134,7 @@ def test_a_replacement_that_is_evicted_releases_its_quota_while_the_job_runs_on(
     gone = merged(evicted(admitted(LARGER), "AdmissionCheck", ""), {"spec": {"active": active}})
     action = decide(situation(elastic(5, generation=2), RUNS, gone))
     assert isinstance(action, WorkloadStatus)
-    assert (action.workload, action.why) == (workload.key(LARGER), "release")
+    assert (action.after.key, action.why) == (workload.key(LARGER), "release")
     assert not action.after.holds("QuotaReserved")
 
 
@@ -148,8 +148,8 @@ def test_a_job_that_is_small_enough_again_needs_no_replacement(parallelism: int)
 def test_a_job_that_shrinks_keeps_its_workload_with_fewer_pods() -> None:
     action = decide(situation(elastic(2, generation=2), RUNS))
     assert isinstance(action, UpdateWorkload)
-    assert (action.workload, counts(action)) == (workload.key(RUNS), 2)
-    smaller = merged(RUNS, {"spec": action.patch["spec"]})
+    assert ((action.target and action.target.key), counts(action)) == (workload.key(RUNS), 2)
+    smaller = merged(RUNS, {"spec": action.body["spec"]})
     assert decide(situation(elastic(2, generation=2), smaller)) == Ungate("job-uid", BATCH_JOB.uid_label, {"main": 2})
 
 
@@ -157,7 +157,7 @@ def test_a_job_that_shrinks_keeps_its_workload_with_fewer_pods() -> None:
 def test_the_workload_of_a_job_that_waits_is_changed(parallelism: int) -> None:
     action = decide(situation(elastic(parallelism, generation=2, suspend=True), FIRST))
     assert isinstance(action, UpdateWorkload)
-    assert (action.workload, counts(action)) == (workload.key(FIRST), parallelism)
+    assert ((action.target and action.target.key), counts(action)) == (workload.key(FIRST), parallelism)
 
 
 def test_an_evicted_job_is_stopped_and_its_replacement_deleted() -> None:
@@ -174,15 +174,15 @@ def test_the_replacement_of_a_preempted_slice_is_queued_instead_of_it() -> None:
     found = elastic(5, generation=2, status={"active": 3})
     assert isinstance(decide(situation(found, gone, LARGER)), Stop)
     stopped = elastic(5, generation=2, suspend=True, status={"active": 3})
-    assert decide(situation(stopped, gone, LARGER)) == Nothing(), "its pods still use the quota"
+    assert decide(situation(stopped, gone, LARGER)) == Wait(), "its pods still use the quota"
     stopped["status"] = {}
     action = decide(situation(stopped, gone, LARGER))
     assert isinstance(action, WorkloadStatus)
     done = action.after.condition("Finished")
     assert done is not None
-    assert (action.workload, done.reason) == (workload.key(RUNS), "WorkloadSliceReplaced")
+    assert (action.after.key, done.reason) == (workload.key(RUNS), "WorkloadSliceReplaced")
     ended = after(gone, lambda value: transitions.finished(value, "WorkloadSliceReplaced", "", 600.0))
-    assert decide(situation(stopped, without_finalizers(ended), LARGER)) == Nothing(), "it waits"
+    assert decide(situation(stopped, without_finalizers(ended), LARGER)) == Wait(), "it waits"
 
 
 def without_finalizers(raw: Raw) -> Raw:
@@ -213,7 +213,7 @@ def test_pods_that_a_growing_job_does_not_run_yet_are_not_reclaimable() -> None:
     found["spec"]["completions"] = 8
     found["spec"]["completionMode"] = "NonIndexed"
     action = decide(situation(found, RUNS, LARGER))
-    assert getattr(action, "patch", {}).get("status") == {"reclaimablePods": [{"name": "main", "count": 1}]}
+    assert getattr(action, "body", {}).get("status") == {"reclaimablePods": [{"name": "main", "count": 1}]}
 
 
 def test_a_replacement_of_a_finished_job_is_deleted() -> None:
@@ -224,7 +224,7 @@ def test_a_replacement_of_a_finished_job_is_deleted() -> None:
 
 
 def test_a_job_whose_pods_are_ready_is_left_alone() -> None:
-    assert decide(situation(elastic(status={"active": 3, "ready": 3}), RUNS)) == Nothing()
+    assert decide(situation(elastic(status={"active": 3, "ready": 3}), RUNS)) == Wait()
 
 
 def pod(name: str, *, gated: bool, pod_set: str = "main", **more: Any) -> Raw:
@@ -264,7 +264,7 @@ def test_an_elastic_job_that_admission_did_not_see_gets_the_gate_before_its_work
     unseen = job(annotations=ELASTIC, pod={"schedulingGates": [{"name": "example.com/other"}]})
     action = decide(situation(unseen))
     assert isinstance(action, Prepare)
-    (patch,) = patches(action.writes)
+    (patch,) = patches(action.steps)
     seen = merged(unseen, patch.body)
     assert seen["spec"]["template"]["spec"]["schedulingGates"] == [{"name": "example.com/other"}, GATE]
     assert seen["spec"]["suspend"]

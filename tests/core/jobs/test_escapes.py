@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from core.actions import Wait
 from core.jobs import workload
 from core.jobs.actions import (
     AwaitPods,
     CreateWorkload,
     DeleteWorkload,
-    Nothing,
     RemoveFinalizer,
     Start,
     Stop,
@@ -62,7 +62,7 @@ def orphaned(raw: Raw) -> Raw:
 def stopped(found: Raw, raw: Raw) -> Raw:
     """The job after what the rules do to it until something else than the job is to change."""
     while isinstance(action := decide(situation(found, raw)), Stop):
-        for patch in patches(action.writes):
+        for patch in patches(action.steps):
             found = merged(found, patch.body)
     return found
 
@@ -94,8 +94,8 @@ def test_a_waiting_job_that_wants_other_nodes_waits_for_those(pod: Raw) -> None:
     raw, changed = workload_of(job()), job(pod=pod)
     action = decide(situation(changed, raw))
     assert isinstance(action, UpdateWorkload)
-    raw = merged(raw, action.patch)
-    assert decide(situation(changed, raw)) == Nothing()
+    raw = merged(raw, action.body)
+    assert decide(situation(changed, raw)) == Wait()
     assert raw["spec"]["podSets"][0]["template"]["spec"].items() >= pod.items()
 
 
@@ -119,7 +119,7 @@ def test_a_job_that_could_not_start_stays_suspended_whatever_unsuspends_it() -> 
     waits = job(pod=CONTRADICTS)
     release = decide(situation(waits, raw))
     assert isinstance(release, RemoveFinalizer)
-    assert decide(situation(waits, merged(raw, release.patch))) == Nothing()
+    assert decide(situation(waits, merged(raw, release.patch))) == Wait()
 
 
 def test_a_job_that_could_not_start_is_requeued_when_its_template_is_fixed() -> None:
@@ -133,7 +133,7 @@ def test_a_job_with_more_pods_that_was_suspended_in_the_same_write_is_stopped_to
     raw = admitted(workload_of(job()))
     resized = merged(started(job(), raw), {"spec": {"parallelism": 40, "completions": 40, "suspend": True}})
     busy = {**resized, "status": {"active": 3}}
-    assert decide(situation(busy, raw)) == Nothing(), "its pods still use what the Workload holds"
+    assert decide(situation(busy, raw)) == Wait(), "its pods still use what the Workload holds"
     assert BATCH_JOB.stop(busy, raw["spec"]["podSets"]) == []
     idle = {**resized, "status": {}}
     restored = stopped(idle, raw)
@@ -180,7 +180,7 @@ def test_a_job_that_is_being_deleted_lets_its_workload_go_when_its_pods_are_gone
     assert decide(situation(found, raw)) == AWAITS
     release = decide(situation(found, raw, pods_gone=GONE))
     assert isinstance(release, RemoveFinalizer)
-    assert decide(situation(found, merged(raw, release.patch))) == Nothing(), "and nobody asks again"
+    assert decide(situation(found, merged(raw, release.patch))) == Wait(), "and nobody asks again"
     assert isinstance(decide(situation(found, workload_of(job()))), RemoveFinalizer), "at once where it holds no quota"
 
 
@@ -199,9 +199,9 @@ def test_pods_of_a_job_with_a_custom_selector_are_found_by_uid_too() -> None:
     found["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "forged"
     action = decide(situation(found, admitted(workload_of(found))))
     assert isinstance(action, Start)
-    running = merged(found, patches(action.writes)[-1].body)
+    running = merged(found, patches(action.steps)[-1].body)
     assert running["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] == UID
-    assert decide(situation(running, admitted(workload_of(found)))) == Nothing()
+    assert decide(situation(running, admitted(workload_of(found)))) == Wait()
 
 
 def test_the_sentence_about_remaining_pods_names_some_of_them_and_the_command() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from api.feature_gates import DEFAULTS
-from core.jobs.kind import Delete, Outcome, Patch, Target
+from core.actions import Delete, Patch, Target
+from core.jobs.kind import Outcome
 from core.jobs.kinds import BATCH_JOB, JOB_SET
 from core.jobs.template import Injection
 from core.model import Key, Raw

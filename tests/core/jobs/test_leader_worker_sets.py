@@ -8,10 +8,10 @@ import pytest
 
 from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
+from core.actions import Patch
 from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload
-from core.jobs.kind import Patch
 from core.jobs.kinds import POD
-from core.jobs.leader_worker_sets import GROUP_INDEX, LEADER_NAME, MOST_CREATED, Situation, name, steps
+from core.jobs.leader_worker_sets import GROUP_INDEX, LEADER_NAME, MOST_CREATED, LeaderWorkerSetSituation, name, steps
 from core.jobs.pod_owner_groups import Step
 from core.jobs.pod_owners import LEADER_WORKER_SET
 from core.model import Key, Raw
@@ -31,7 +31,11 @@ def made(*, replicas: int = 2, size: int = 3, leader: bool = True, queue: str = 
 
 def decided(owner: Raw, workloads: list[Raw] | None = None, *pods: Raw) -> list[Step]:
     found = workloads or []
-    return [step for step in steps(Situation(owner, pods, found, decoded(*found), CLASSES)) if step is not None]
+    return [
+        step
+        for step in steps(LeaderWorkerSetSituation(owner, pods, found, decoded(*found), CLASSES))
+        if step is not None
+    ]
 
 
 def workloads_of(owner: Raw) -> list[Raw]:
@@ -68,7 +72,7 @@ def test_the_pod_sets_have_the_topology_requests_of_their_templates(*, leader: b
     marks = {Annotation.PREFERRED_TOPOLOGY: "rack"}
     marked = {**worker, "metadata": {**worker["metadata"], "annotations": marks}}
     owner["spec"]["leaderWorkerTemplate"]["workerTemplate"] = marked
-    (step,) = steps(Situation(owner, (), [], {}, CLASSES, topology_requests=True))
+    (step,) = steps(LeaderWorkerSetSituation(owner, (), [], {}, CLASSES, topology_requests=True))
     assert isinstance(step, CreateWorkload)
     asked = {"preferred": "rack", "podIndexLabel": "leaderworkerset.sigs.k8s.io/worker-index"}
     requests = [each.get("topologyRequest") for each in step.manifest["spec"]["podSets"]]
@@ -79,7 +83,7 @@ def test_the_pod_sets_have_the_topology_requests_of_their_templates(*, leader: b
 
 def test_the_workload_of_a_group_that_is_not_wanted_any_more_is_deleted() -> None:
     found = workloads_of(made())
-    assert decided(made(replicas=1), found) == [DeleteWorkload(Key("ns", name(made(), 1)), name(made(), 1), None)]
+    assert decided(made(replicas=1), found) == [DeleteWorkload.of(Key("ns", name(made(), 1)), name(made(), 1), None)]
 
 
 def test_a_set_of_a_million_groups_gets_a_limited_number_of_workloads_at_a_time() -> None:
@@ -94,7 +98,7 @@ def test_a_set_of_a_million_groups_gets_a_limited_number_of_workloads_at_a_time(
 def test_groups_that_exist_are_considered_one_by_one() -> None:
     owner = made(replicas=50)
     found = workloads_of(owner)
-    some = Situation(owner, (), found, decoded(*found), CLASSES)
+    some = LeaderWorkerSetSituation(owner, (), found, decoded(*found), CLASSES)
     assert list(steps(some)) == [None] * 50, "the caller can pause after each of them"
 
 
@@ -103,7 +107,7 @@ def test_a_group_whose_workload_is_that_of_another_owner_waits_and_is_reported()
     mine = workloads_of(owner)[1:]
     pods = [pod(name=f"m-{index}", labels={GROUP_INDEX: str(index)}) for index in range(2)]
     existing = {name(owner, 0), name(owner, 1)}
-    found = Situation(owner, pods, mine, decoded(*mine), CLASSES, existing=existing)
+    found = LeaderWorkerSetSituation(owner, pods, mine, decoded(*mine), CLASSES, existing=existing)
     problem, mark = (each for each in steps(found) if each is not None)
     assert isinstance(problem, Problem)
     assert problem.reason == "WorkloadNameConflict"
@@ -136,7 +140,7 @@ def test_workloads_follow_the_gates_of_their_set() -> None:
     owner["metadata"]["annotations"] = {Annotation.ADMISSION_GATED_BY: "a.b/c"}
     changes = decided(owner, found)
     assert [type(step) for step in changes] == [UpdateWorkload] * 2
-    again = [merged(raw, step.patch) for raw, step in zip(found, changes, strict=True) if hasattr(step, "patch")]
+    again = [merged(raw, step.body) for raw, step in zip(found, changes, strict=True) if isinstance(step, Patch)]
     assert decided(owner, again) == []
 
 
@@ -200,7 +204,7 @@ def test_a_set_of_another_cluster_has_the_workloads_that_were_made_there() -> No
     assert [name(there, index) for index in range(2)] == [raw["metadata"]["name"] for raw in given]
     (adopted,) = decided(there, given[:1])
     assert isinstance(adopted, UpdateWorkload)
-    owned = merged(given[0], adopted.patch)
+    owned = merged(given[0], adopted.body)
     assert owned["metadata"]["labels"][Label.JOB_UID] == "uid-there"
     assert [each["uid"] for each in owned["metadata"]["ownerReferences"]] == ["uid-there"]
     assert decided(there, [owned]) == []

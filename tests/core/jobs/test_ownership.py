@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.actions import Delete
 from core.jobs import workload
 from core.jobs.actions import Start, Stop, WorkloadStatus
 from core.jobs.decide import decide
-from core.jobs.kind import Delete, JobKind, Outcome
+from core.jobs.kind import JobKind, Outcome
 from core.jobs.kinds import POD, POD_GROUP
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.model import Admission, PodSetAssignment, Raw
 from core.wire.merge import merged
 from core.workload import transitions
@@ -55,10 +56,10 @@ STATES: dict[str, Callable[[Raw], Raw]] = {
 }
 
 
-def situation(kind: JobKind, found: Raw, *workloads: Raw, **more: Any) -> Situation:
+def situation(kind: JobKind, found: Raw, *workloads: Raw, **more: Any) -> JobSituation:
     related = RELATED.get(kind, ())
     given: Raw = {"flavors": FLAVORS, "classes": CLASSES, "decoded": decoded(*workloads), "related": related, **more}
-    return Situation(kind=kind, job=found, now=NOW, workloads=workloads, **given)
+    return JobSituation(kind=kind, job=found, now=NOW, workloads=workloads, **given)
 
 
 def holding(kind: JobKind) -> Raw:
@@ -86,7 +87,7 @@ def written(found: Raw, writes: Sequence[Any]) -> Raw:
 def running(kind: JobKind) -> Raw:
     start = decide(situation(kind, JOBS[kind], holding(kind)))
     assert isinstance(start, Start)
-    return written(JOBS[kind], start.writes)
+    return written(JOBS[kind], start.steps)
 
 
 @EACH

@@ -9,22 +9,13 @@ import pytest
 
 from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
+from core.actions import Delete, Patch, Target, Wait
 from core.jobs import workload
-from core.jobs.actions import (
-    CreateWorkload,
-    DeleteWorkload,
-    LetGo,
-    Nothing,
-    RemoveFinalizer,
-    Start,
-    Stop,
-    WorkloadStatus,
-)
+from core.jobs.actions import CreateWorkload, DeleteWorkload, LetGo, RemoveFinalizer, Start, Stop, WorkloadStatus
 from core.jobs.decide import decide
-from core.jobs.kind import Delete, Patch, Target
 from core.jobs.kinds import POD
 from core.jobs.pod_shape import role_hash
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.wire.merge import merged
 from core.workload import transitions
@@ -69,7 +60,7 @@ def admitted(raw: Raw) -> Raw:
 
 def decided(found: Raw, *workloads: Raw, **more: Any) -> Any:
     given: Raw = {"flavors": FLAVORS, "classes": CLASSES, "decoded": decoded(*workloads), **more}
-    return decide(Situation(kind=POD, job=found, now=NOW, workloads=workloads, **given))
+    return decide(JobSituation(kind=POD, job=found, now=NOW, workloads=workloads, **given))
 
 
 def test_a_gated_pod_gets_a_workload_of_its_spec_without_its_metadata() -> None:
@@ -91,7 +82,7 @@ def test_a_start_is_one_write_that_adds_the_nodes_and_removes_only_our_gates() -
     found["spec"]["schedulingGates"].append({"name": "kueue.x-k8s.io/topology"})
     action = decided(found, admitted(workload_of(found)))
     assert isinstance(action, Start)
-    (write,) = action.writes
+    (write,) = action.steps
     assert isinstance(write, Patch)
     started = merged(found, write.body)
     assert started["spec"] == {
@@ -112,24 +103,24 @@ def test_a_start_is_one_write_that_adds_the_nodes_and_removes_only_our_gates() -
 def test_a_pod_that_runs_for_another_cluster_gets_the_label_of_a_worker() -> None:
     raw = admitted(workload_of(pod()))
     raw["metadata"]["labels"] = {Label.MULTIKUEUE_ORIGIN: "multikueue"}
-    (write,) = decided(pod(), raw).writes
+    (write,) = decided(pod(), raw).steps
     assert write.body["metadata"]["labels"]["kueue.x-k8s.io/multikueue-worker-workload-pod"] == "true"
 
 
 def test_a_pod_that_runs_in_another_cluster_keeps_its_gates_here() -> None:
     raw = admitted(workload_of(pod()))
     raw["status"]["clusterName"] = "worker1"
-    assert decided(pod(), raw) == Nothing()
+    assert decided(pod(), raw) == Wait()
 
 
 def running(found: Raw, raw: Raw) -> Raw:
-    (write,) = decided(found, raw).writes
+    (write,) = decided(found, raw).steps
     return {**merged(found, write.body), "status": {"phase": "Running"}}
 
 
 def test_a_running_pod_whose_workload_is_admitted_is_left_alone() -> None:
     raw = admitted(workload_of(pod()))
-    assert decided(running(pod(), raw), raw) == Nothing()
+    assert decided(running(pod(), raw), raw) == Wait()
 
 
 def test_an_evicted_pod_gets_the_reason_as_a_condition_and_is_deleted() -> None:
@@ -137,7 +128,7 @@ def test_an_evicted_pod_gets_the_reason_as_a_condition_and_is_deleted() -> None:
     found = running(pod(), raw)
     action = decided(found, evicted(raw, "Preempted", "Preempted to accommodate a workload"))
     assert isinstance(action, Stop)
-    mark, deletion = action.writes
+    mark, deletion = action.steps
     assert deletion == Delete("pod-uid", TARGET)
     assert isinstance(mark, Patch)
     assert (mark.subresource, mark.target, mark.apply) == ("status", TARGET, True)
@@ -156,7 +147,7 @@ def test_a_deleted_pod_loses_our_finalizer_first_and_then_its_workload_is_releas
     found, raw = pod(gated=gated, deletionTimestamp="2026-01-01T00:00:00Z"), workload_of(pod())
     action = decided(found, raw)
     assert isinstance(action, LetGo)
-    (write,) = action.writes
+    (write,) = action.steps
     assert isinstance(write, Patch)
     assert write.body == {"metadata": {"finalizers": ["example.com/own"], "uid": "pod-uid", "resourceVersion": "5"}}
     released = merged(found, write.body)
@@ -178,13 +169,13 @@ def test_a_pod_that_has_ended_loses_its_finalizer_when_its_workload_is_finished(
     gone = merged(found, {"metadata": {"finalizers": None}})
     assert isinstance(decided(gone, finished), RemoveFinalizer)
     finished["metadata"]["finalizers"] = []
-    assert decided(gone, finished) == Nothing()
+    assert decided(gone, finished) == Wait()
 
 
 def test_a_pod_whose_gate_was_removed_by_hand_is_deleted() -> None:
     action = decided(pod(gated=False), workload_of(pod()))
     assert isinstance(action, Stop)
-    assert isinstance(action.writes[-1], Delete)
+    assert isinstance(action.steps[-1], Delete)
 
 
 def test_the_pod_of_a_deleted_workload_is_deleted_even_while_it_waits() -> None:
@@ -192,7 +183,7 @@ def test_the_pod_of_a_deleted_workload_is_deleted_even_while_it_waits() -> None:
     raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     action = decided(pod(), raw)
     assert isinstance(action, Stop)
-    assert [type(each) for each in action.writes] == [Patch, Delete]
+    assert [type(each) for each in action.steps] == [Patch, Delete]
 
 
 def test_a_pod_that_leaves_its_queue_is_not_deleted() -> None:
@@ -201,7 +192,7 @@ def test_a_pod_that_leaves_its_queue_is_not_deleted() -> None:
 
 
 def test_a_pod_of_a_statefulset_gets_no_workload_before_it_has_its_group() -> None:
-    assert decided(pod(annotations={Annotation.POD_SUSPENDING_PARENT: "statefulset"})) == Nothing()
+    assert decided(pod(annotations={Annotation.POD_SUSPENDING_PARENT: "statefulset"})) == Wait()
 
 
 def test_the_caches_keep_what_is_read_and_share_what_is_equal() -> None:
@@ -338,7 +329,7 @@ def test_the_label_by_which_a_pod_is_watched_stays_until_it_has_ended(phase: str
 
 
 def freed(found: Raw, action: Any) -> Raw:
-    (write,) = action.writes
+    (write,) = action.steps
     assert isinstance(write, Patch)
     assert (write.target, write.body["metadata"]["resourceVersion"]) == (TARGET, "5")
     return merged(found, write.body)
@@ -352,13 +343,13 @@ def test_a_gated_pod_below_a_queued_job_loses_its_workload_and_runs_while_that_j
     assert isinstance(decided(found, raw, ancestor_admitted=admitted_above), DeleteWorkload)
     action = decided(found, ancestor_admitted=admitted_above)
     if not admitted_above:
-        assert action == Nothing()
+        assert action == Wait()
         return
     assert isinstance(action, Start)
     left = freed(found, action)
     assert left["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
     assert left["metadata"]["finalizers"] == ["example.com/own"]
-    assert decided(left, ancestor_admitted=True) == Nothing()
+    assert decided(left, ancestor_admitted=True) == Wait()
 
 
 def test_a_pod_without_workload_below_a_queued_job_loses_our_finalizer() -> None:
@@ -370,13 +361,13 @@ def test_a_pod_without_workload_below_a_queued_job_loses_our_finalizer() -> None
 def test_a_pod_that_runs_with_its_own_workload_keeps_it_when_an_owner_is_queued_later() -> None:
     raw = admitted(workload_of(pod()))
     found = running(pod(), raw)
-    assert decided(found, raw, ancestor_admitted=False) == Nothing()
+    assert decided(found, raw, ancestor_admitted=False) == Wait()
     ended = {**found, "status": {"phase": "Succeeded"}}
     assert isinstance(decided(ended, raw, ancestor_admitted=False), WorkloadStatus)
 
 
 def test_a_pod_whose_owner_is_not_known_yet_gets_no_workload() -> None:
-    assert decided(pod(), owner_unread=True) == Nothing()
+    assert decided(pod(), owner_unread=True) == Wait()
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.names import Annotation, Condition, Label
+from core.actions import Create, Delete, Patch, Wait
 from core.jobs import workload
 from core.jobs.actions import (
     CreateWorkload,
     LetGo,
-    Nothing,
     Problem,
     RemoveFinalizer,
     Start,
@@ -25,11 +25,10 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import decide
 from core.jobs.groups import created_before_its_pods
-from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD, POD_GROUP, kind_at
 from core.jobs.kinds.pod_group import owner_reference, sort_out
 from core.jobs.pod_shape import role_hash
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.model.owner import owner
 from core.wire.merge import merged
@@ -94,12 +93,12 @@ def decided(pods: list[Raw], *workloads: Raw, **more: Any) -> Any:
     named = workloads[0] if workloads else more.get("prebuilt")
     job = POD_GROUP.beside(group(*pods), named, read(named) if named else None, RequestRules())
     mine = tuple(raw for raw in workloads if POD_GROUP.owns(job, raw))
-    return decide(Situation(kind=POD_GROUP, job=job, now=NOW, workloads=mine, **given))
+    return decide(JobSituation(kind=POD_GROUP, job=job, now=NOW, workloads=mine, **given))
 
 
 def of(action: Any) -> list[str]:
     """The pods of the writes of an action."""
-    return [each.target.key.name for each in action.writes]
+    return [each.target.key.name for each in action.steps]
 
 
 def test_pods_of_a_group_have_one_key_and_its_workload_leads_back_to_it() -> None:
@@ -190,7 +189,7 @@ def test_excess_pods_lose_their_finalizer_and_are_deleted_the_newest_first() -> 
         assert isinstance(action, LetGo)
         assert [each["metadata"]["name"] for each in action.excess] == ["d"]
         assert of(action) == ["d", "d"]
-        assert [type(each) for each in action.writes] == [Patch, Delete]
+        assert [type(each) for each in action.steps] == [Patch, Delete]
 
 
 def test_pods_that_wait_are_in_excess_before_those_that_run() -> None:
@@ -211,7 +210,7 @@ def test_an_admitted_group_starts_each_pod_with_the_nodes_of_its_role() -> None:
     action = decided(pods, admitted(workload_of(*pods)))
     assert isinstance(action, Start)
     assert of(action) == ["a", "b", "c"]
-    for found, write in zip(pods, action.writes, strict=True):
+    for found, write in zip(pods, action.steps, strict=True):
         assert isinstance(write, Patch)
         started = merged(found, write.body)
         assert GATE not in started["spec"]["schedulingGates"]
@@ -225,7 +224,7 @@ def test_a_group_in_which_a_pod_has_succeeded_is_not_started_again_and_frees_its
     action = decided(pods, raw)
     assert isinstance(action, WorkloadStatus)
     assert action.after.reclaimable == {WORKER: 1}
-    assert decided(pods, after(raw, lambda value: action.after)) == Nothing()
+    assert decided(pods, after(raw, lambda value: action.after)) == Wait()
 
 
 def test_a_failed_pod_keeps_its_finalizer_until_another_of_its_role_is_there() -> None:
@@ -240,8 +239,8 @@ def test_a_failed_pod_keeps_its_finalizer_until_another_of_its_role_is_there() -
     raw = after(raw, lambda value: waits.after)
     owned = decided(replaced, raw)
     assert isinstance(owned, UpdateWorkload)
-    assert (owned.why, owned.added) == ("owners", 1)
-    raw = merged(raw, {"metadata": {"ownerReferences": owned.patch["metadata"]["ownerReferences"]}})
+    assert [each.message for each in owned.target_events] == ["Added 1 owner reference(s)"]
+    raw = merged(raw, {"metadata": {"ownerReferences": owned.body["metadata"]["ownerReferences"]}})
     released = decided(replaced, raw)
     assert isinstance(released, LetGo)
     assert (of(released), released.excess) == (["c"], ())
@@ -300,7 +299,7 @@ def test_an_evicted_group_is_deleted_and_waits_for_replacements_with_its_workloa
     marked = {"type": "TerminationTarget", "status": "True"}
     status = {"phase": "Running", "conditions": [marked]}
     ending = [merged(each, {"metadata": {"deletionTimestamp": LATER}, "status": status}) for each in pods]
-    assert decided(ending, raw) == Nothing()
+    assert decided(ending, raw) == Wait()
     assert POD_GROUP.settles_in(group(*ending)) == 20.0
     over = [merged(each, {"metadata": {"deletionTimestamp": GONE}}) for each in ending]
     waits = decided(over, raw)
@@ -310,7 +309,7 @@ def test_an_evicted_group_is_deleted_and_waits_for_replacements_with_its_workloa
     freed = decided(over, raw)
     assert isinstance(freed, WorkloadStatus)
     assert facts(freed.after)["QuotaReserved"].startswith("False/")
-    assert decided(over, after(raw, lambda value: freed.after)) == Nothing()
+    assert decided(over, after(raw, lambda value: freed.after)) == Wait()
 
 
 @pytest.mark.parametrize(("longest", "active"), [(30.0, True), (10.0, False)], ids=["within the limit", "beyond it"])
@@ -367,7 +366,7 @@ def test_a_workload_of_another_owner_with_the_name_of_the_group_is_never_taken()
 
 def test_a_group_with_a_prebuilt_workload_waits_for_its_owner_to_create_it() -> None:
     prebuilt = {Annotation.PREBUILT_WORKLOAD: GROUP}
-    assert decided([member(name, annotations=prebuilt) for name in "abc"]) == Nothing()
+    assert decided([member(name, annotations=prebuilt) for name in "abc"]) == Wait()
 
 
 def test_pods_that_were_stopped_are_released_when_their_prebuilt_workload_is_gone() -> None:
@@ -390,10 +389,11 @@ def test_the_pods_of_a_deleted_group_workload_are_deleted_without_finalizers() -
     raw["metadata"]["deletionTimestamp"] = GONE
     action = decided(three(), raw)
     assert isinstance(action, Stop)
-    assert [type(each) for each in action.writes].count(Delete) == 3
-    assert sum("finalizers" in each.body["metadata"] for each in action.writes if isinstance(each, Patch)) == 3
+    assert [type(each) for each in action.steps].count(Delete) == 3
+    assert sum("finalizers" in each.body["metadata"] for each in action.steps if isinstance(each, Patch)) == 3
     for name in "abc":  # a patch that names a version is not behind a write that changes it
-        mine = [each for each in action.writes if each.target is not None and each.target.key.name == name]
+        steps = [each for each in action.steps if not isinstance(each, Create)]
+        mine = [each for each in steps if each.target is not None and each.target.key.name == name]
         guarded = ["resourceVersion" in each.body["metadata"] for each in mine if isinstance(each, Patch)]
         assert guarded == [True, False]
 
@@ -404,7 +404,7 @@ def test_the_workload_of_a_group_keeps_its_quota_while_a_pod_is_in_its_grace_per
     raw["metadata"]["deletionTimestamp"] = GONE
     stopped = [member(name, role, gated=False, phase=phase) for name, role in zip("abc", ROLES, strict=True)]
     ending = [merged(each, {"metadata": {"deletionTimestamp": LATER, "finalizers": None}}) for each in stopped]
-    assert decided(ending, raw) == Nothing()
+    assert decided(ending, raw) == Wait()
     over = [merged(each, {"metadata": {"deletionTimestamp": GONE}}) for each in ending]
     assert isinstance(decided(over, raw), RemoveFinalizer)
 
@@ -425,7 +425,7 @@ def test_the_quota_of_an_evicted_group_of_a_set_is_released_here(check: str, ran
     raw["status"]["conditions"] = [each for each in kinds if ran or each["type"] != Condition.ADMITTED]
     raw = evicted(raw, "Preempted", "Preempted to accommodate a workload")
     found = decided(pods, raw, worker_checks=("mk",))
-    assert isinstance(found, WorkloadStatus if released else Nothing)
+    assert isinstance(found, WorkloadStatus if released else Wait)
 
 
 def test_pods_of_a_serving_group_without_quota_wait_and_are_not_deleted() -> None:
@@ -433,7 +433,7 @@ def test_pods_of_a_serving_group_without_quota_wait_and_are_not_deleted() -> Non
     pods = [member(name, gated=False, annotations=serving, finalizers=[]) for name in "abc"]
     raw = admitted(workload_of(*pods))
     more = [member(name, annotations=serving, finalizers=[]) for name in "de"]
-    assert isinstance(decided([*pods, *more], raw), Nothing)
+    assert isinstance(decided([*pods, *more], raw), Wait)
     raw["metadata"]["ownerReferences"] += [owner_reference(each) for each in more]
     assert of(decided([*pods[:2], *more], raw)) == ["d"], "as many as have quota"
 
@@ -487,7 +487,7 @@ def test_a_pod_that_runs_and_asks_for_more_than_was_counted_is_stopped(serving: 
     action = decided(pods, raw)
     assert isinstance(action, LetGo)
     assert [each["metadata"]["name"] for each in action.excess] == ["c"]
-    assert any(isinstance(each, Delete) for each in action.writes)
+    assert any(isinstance(each, Delete) for each in action.steps)
 
 
 def test_a_running_pod_that_changes_its_role_keeps_its_place_or_is_stopped() -> None:
@@ -505,7 +505,7 @@ def test_a_running_pod_that_changes_its_role_keeps_its_place_or_is_stopped() -> 
 
 def test_a_started_pod_is_known_by_the_role_that_it_was_created_with() -> None:
     pods = [merged(each, {"spec": {"nodeSelector": {"kind": "spot"}}}) for each in three(gated=False)]
-    assert decided(pods, admitted(workload_of(*three()))) == Nothing()
+    assert decided(pods, admitted(workload_of(*three()))) == Wait()
 
 
 def test_a_place_whose_quota_was_given_back_is_not_taken_again() -> None:
@@ -520,7 +520,7 @@ def test_a_place_whose_quota_was_given_back_is_not_taken_again() -> None:
         action = decided(pods, owned(raw, more))
         assert isinstance(action, LetGo)
         assert [each["metadata"]["name"] for each in action.excess] == ["d"]
-    assert decided(done[:2], raw) == Nothing(), "the quota is not reserved again"
+    assert decided(done[:2], raw) == Wait(), "the quota is not reserved again"
 
 
 @settings(max_examples=cases(50, 500))
@@ -579,7 +579,7 @@ def test_the_workload_of_a_stateful_set_is_not_taken_by_a_pod_that_names_it(queu
     foreign["metadata"]["labels"][Label.QUEUE_NAME] = queue
     action = decided([foreign], raw, prebuilt=raw, managed=bool(queue))
     if not queue:
-        assert action == Nothing()
+        assert action == Wait()
         return
     assert isinstance(action, Problem)
     assert action.reason == "WorkloadNameConflict"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from core.actions import Wait
 from core.jobs.actions import (
     AwaitPods,
     DeleteWorkload,
-    Nothing,
     RemoveFinalizer,
     Start,
     Stop,
@@ -20,7 +20,7 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import decide, earlier
 from core.jobs.kinds import BATCH_JOB
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.model import Admission, PodSetAssignment, Raw
 from core.wire.merge import merged
 from core.workload import transitions
@@ -36,7 +36,7 @@ def brought(**spec: Any) -> Raw:
     return merged(raw, {"metadata": {"name": "brought", "labels": {"kueue.x-k8s.io/job-uid": None}}})
 
 
-def naming(found: Raw, workload: Raw | None, *more: Raw) -> Situation:
+def naming(found: Raw, workload: Raw | None, *more: Raw) -> JobSituation:
     """The situation of a Job that names a Workload, which it may own."""
     mine = workload is not None and (workload["metadata"].get("ownerReferences") or [{}])[0].get("uid") == "job-uid"
     owned = (*((workload,) if workload is not None and mine else ()), *more)
@@ -46,8 +46,8 @@ def naming(found: Raw, workload: Raw | None, *more: Raw) -> Situation:
 def adopted(raw: Raw) -> Raw:
     action = decide(naming(job(), raw))
     assert isinstance(action, UpdateWorkload) and action.why == "adopted"
-    assert action.patch["metadata"]["resourceVersion"] == "9"
-    return merged(raw, action.patch)
+    assert action.body["metadata"]["resourceVersion"] == "9"
+    return merged(raw, action.body)
 
 
 def test_the_workload_that_a_job_names_becomes_its_own_and_the_job_starts_with_it() -> None:
@@ -55,8 +55,8 @@ def test_the_workload_that_a_job_names_becomes_its_own_and_the_job_starts_with_i
     assert raw["metadata"]["ownerReferences"] == workload_of(job())["metadata"]["ownerReferences"]
     assert raw["metadata"]["labels"] == {"kueue.x-k8s.io/job-uid": "job-uid"}
     queued = decide(naming(job(), raw))
-    assert isinstance(queued, UpdateWorkload) and queued.patch["spec"] == {"queueName": "lq"}
-    given = merged(raw, queued.patch)
+    assert isinstance(queued, UpdateWorkload) and queued.body["spec"] == {"queueName": "lq"}
+    given = merged(raw, queued.body)
     reserved = admitted(given)
     assert isinstance(decide(naming(job(), reserved)), Start)
     ended = job(status={"conditions": [{"type": "Complete", "status": "True", "message": "done"}]})
@@ -72,7 +72,7 @@ def test_the_workload_that_a_job_names_becomes_its_own_and_the_job_starts_with_i
 def test_a_job_waits_for_the_workload_that_it_names_and_gets_no_other(raw: Raw | None) -> None:
     stop = decide(naming(job(suspend=False), raw))
     assert isinstance(stop, Stop) and stop.message == "missing workload"
-    assert decide(naming(job(), raw)) == Nothing()
+    assert decide(naming(job(), raw)) == Wait()
 
 
 def test_a_workload_that_differs_from_its_job_is_finished_as_out_of_sync() -> None:
@@ -85,7 +85,7 @@ def test_a_workload_that_differs_from_its_job_is_finished_as_out_of_sync() -> No
     assert isinstance(decide(naming(job(), done)), RemoveFinalizer)
     free = merged(done, {"metadata": {"finalizers": None}})
     assert isinstance(decide(naming(job(suspend=False), free)), Stop)
-    assert decide(naming(job(), free)) == Nothing()
+    assert decide(naming(job(), free)) == Wait()
 
 
 def test_a_workload_that_was_made_for_the_job_before_gives_way_to_the_one_it_names() -> None:
@@ -108,13 +108,13 @@ def test_the_workload_of_an_earlier_job_goes_once_its_pods_are_gone_and_not_befo
     raw = of_the_job_before(deletionTimestamp="2024-11-01T00:00:00Z")
     now = naming(job(), raw, raw)
     assert earlier(now) == [AwaitPods(read(raw).key, "before")]
-    assert decide(now) == Nothing()
+    assert decide(now) == Wait()
     release = decide(replace(now, pods_gone=frozenset({"before"})))
     assert isinstance(release, RemoveFinalizer)
 
 
 def test_a_job_does_not_start_with_the_quota_that_pods_of_an_orphaned_job_use() -> None:
-    assert decide(naming(job(), of_the_job_before(ownerReferences=None))) == Nothing()
+    assert decide(naming(job(), of_the_job_before(ownerReferences=None))) == Wait()
 
 
 def test_a_job_that_waits_for_the_workload_it_names_holds_no_other() -> None:
@@ -157,7 +157,7 @@ LARGER = slice_from_manager(3, "larger", "brought")
 UNOWNED = slice_from_manager(3, "larger", "brought", owned=False)
 
 
-def slices(found: Raw, *workloads: Raw, successor: Raw | None = None, named: Raw = SMALL) -> Situation:
+def slices(found: Raw, *workloads: Raw, successor: Raw | None = None, named: Raw = SMALL) -> JobSituation:
     known = (*workloads, *((successor,) if successor is not None else ()))
     name = named["metadata"]["name"]
     more = {"decoded": decoded(named, *known), "prebuilt_name": name, "prebuilt": named, "successor": successor}
@@ -173,7 +173,8 @@ def test_the_pods_of_an_elastic_job_from_another_cluster_are_released_and_it_get
 
 def test_a_job_adopts_the_slice_that_another_cluster_made_to_replace_its_own() -> None:
     action = decide(slices(resizable(), SMALL, successor=UNOWNED))
-    assert isinstance(action, UpdateWorkload) and action.why == "adopted" and action.workload.name == "larger"
+    assert isinstance(action, UpdateWorkload) and action.target is not None
+    assert (action.why, action.target.key.name) == ("adopted", "larger")
     assert isinstance(decide(slices(resizable(), SMALL, LARGER)), Ungate)
 
 
@@ -195,7 +196,7 @@ def test_it_adopts_no_other(other: Raw) -> None:
 
 def test_a_job_runs_on_until_it_names_the_slice_that_has_replaced_its_own() -> None:
     before, now = replaced(SMALL), given(LARGER, 3)
-    assert decide(slices(resizable(), before, now, named=before)) == Nothing()
+    assert decide(slices(resizable(), before, now, named=before)) == Wait()
     renamed = slices(resizable(3, generation=2), before, now, named=now)
     assert decide(renamed) == Ungate("job-uid", BATCH_JOB.uid_label, {"main": 3})
 

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from api.feature_gates import DEFAULTS
+from core.actions import Patch, Wait
 from core.jobs import workload
-from core.jobs.actions import CreateWorkload, Nothing, Start, Ungate, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Start, Ungate, WorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.fields import changed
-from core.jobs.kind import Outcome, Patch
+from core.jobs.kind import Outcome
 from core.jobs.kinds.raycluster import RAY_CLUSTER, RayKind
 from core.jobs.kinds.rayjob import MADE, RAY_JOB
 from core.jobs.kinds.rayservice import RAY_SERVICE
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.jobs.template import Injection
 from core.model import Admission, PodSetAssignment, Raw
 from core.wire.merge import merged
@@ -322,7 +323,7 @@ def test_a_ray_job_that_describes_a_cluster_and_uses_another_one_is_refused() ->
 
 
 def held(found: Raw, raw: Raw) -> Any:
-    return decide(Situation(kind=RAY_JOB, job=found, now=9.0, workloads=(raw,), decoded=decoded(raw)))
+    return decide(JobSituation(kind=RAY_JOB, job=found, now=9.0, workloads=(raw,), decoded=decoded(raw)))
 
 
 def test_an_invalid_ray_job_releases_its_quota_until_it_is_changed() -> None:
@@ -341,7 +342,7 @@ def test_an_invalid_ray_job_releases_its_quota_until_it_is_changed() -> None:
     assert reserved is not None
     assert (reserved.status, reserved.reason, reserved.message) == (False, "OnHold", "Job is on hold")
     released = with_status(admitted, read(admitted), action.after)
-    assert held(invalid, released) == Nothing()
+    assert held(invalid, released) == Wait()
     again = held({**waiting, "status": {"jobDeploymentStatus": "Suspended"}}, released)
     assert isinstance(again, WorkloadStatus)
     pending = again.after.condition("QuotaReserved")
@@ -372,7 +373,7 @@ def admitted_slice(found: Raw) -> Raw:
 def test_an_elastic_cluster_that_gets_more_workers_goes_on_with_a_second_slice() -> None:
     raw = admitted_slice(elastic(2, generation=1))
     action = decide(
-        Situation(RAY_CLUSTER, elastic(4, generation=2), 1.0, workloads=(raw,), decoded=decoded(raw), managed=True)
+        JobSituation(RAY_CLUSTER, elastic(4, generation=2), 1.0, workloads=(raw,), decoded=decoded(raw), managed=True)
     )
     assert isinstance(action, CreateWorkload)
     assert [each["count"] for each in action.manifest["spec"]["podSets"]] == [1, 4]
@@ -385,8 +386,8 @@ def test_the_pods_of_an_elastic_cluster_are_asked_for_while_workers_are_missing(
     """KubeRay reports a cluster that gets more workers as ready all the time."""
     found = elastic(2, generation=1, desiredWorkerReplicas=2, readyWorkerReplicas=ready)
     raw = admitted_slice(found)
-    action = decide(Situation(RAY_CLUSTER, found, 1.0, workloads=(raw,), decoded=decoded(raw)))
-    assert action == (Ungate("r-uid", RAY_CLUSTER.uid_label, {"head": 1, "small": 2}) if asked else Nothing())
+    action = decide(JobSituation(RAY_CLUSTER, found, 1.0, workloads=(raw,), decoded=decoded(raw)))
+    assert action == (Ungate("r-uid", RAY_CLUSTER.uid_label, {"head": 1, "small": 2}) if asked else Wait())
 
 
 @pytest.mark.parametrize("kind", [RAY_JOB, RAY_SERVICE], ids=lambda kind: kind.kind)
@@ -412,7 +413,7 @@ def test_the_workers_of_an_elastic_job_are_those_of_its_cluster(
 
 
 @pytest.mark.parametrize(
-    ("admitted_above", "outcome"), [(True, Start), (False, Nothing)], ids=["admitted", "not admitted"]
+    ("admitted_above", "outcome"), [(True, Start), (False, Wait)], ids=["admitted", "not admitted"]
 )
 def test_the_suspended_cluster_of_a_rayjob_is_started_when_the_rayjob_is_admitted(
     admitted_above: bool, outcome: type
@@ -421,13 +422,13 @@ def test_the_suspended_cluster_of_a_rayjob_is_started_when_the_rayjob_is_admitte
     found = ray(RAY_CLUSTER)
     above = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "j", "uid": "j-uid", "controller": True}
     found["metadata"]["ownerReferences"] = [above]
-    situation = Situation(
+    situation = JobSituation(
         RAY_CLUSTER, found, 0.0, managed=False, ancestor_admitted=admitted_above, ancestor_uid="j-uid"
     )
     action = decide(situation)
     assert isinstance(action, outcome)
     if isinstance(action, Start):
-        (write,) = action.writes
+        (write,) = action.steps
         assert isinstance(write, Patch)
         head = write.body["spec"]["headGroupSpec"]["template"]
         assert head["metadata"]["labels"] == {RAY_CLUSTER.uid_label: "j-uid"}, "the quota is that of the RayJob"

@@ -10,12 +10,12 @@ import pytest
 
 from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
+from core.actions import Delete, Patch
 from core.jobs.actions import CreateWorkload, Problem, UpdateWorkload, WorkloadStatus
-from core.jobs.kind import Delete, Patch
 from core.jobs.kinds import POD, kind_at
 from core.jobs.pod_owner_groups import Step
 from core.jobs.pod_owners import STATEFUL_SET
-from core.jobs.stateful_sets import Situation, is_workload_of, name, settles_in, steps, workload_names
+from core.jobs.stateful_sets import StatefulSetSituation, is_workload_of, name, settles_in, steps, workload_names
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.wire.merge import merged
 from core.workload import transitions
@@ -33,8 +33,8 @@ def decided(owner: Raw, raw: Raw | None = None, *pods: Raw) -> list[Step]:
     return [step for step in steps(situation(owner, raw, *pods)) if step is not None]
 
 
-def situation(owner: Raw, raw: Raw | None = None, *pods: Raw) -> Situation:
-    return Situation(owner, pods, raw, read(raw) if raw is not None else None, CLASSES, NOW)
+def situation(owner: Raw, raw: Raw | None = None, *pods: Raw) -> StatefulSetSituation:
+    return StatefulSetSituation(owner, pods, raw, read(raw) if raw is not None else None, CLASSES, NOW)
 
 
 def workload_of(owner: Raw) -> Raw:
@@ -82,7 +82,7 @@ def test_the_pod_set_has_the_topology_request_of_the_template_also_with_other_re
     more = situation(owner | {"spec": owner["spec"] | {"replicas": 3}}, workload_of(owner))
     (step,) = [each for each in steps(replace(more, topology_requests=True)) if each is not None]
     assert isinstance(step, UpdateWorkload)
-    (pod_set,) = step.patch["spec"]["podSets"]
+    (pod_set,) = step.body["spec"]["podSets"]
     assert (pod_set["count"], pod_set["topologyRequest"]) == (3, asked)
 
 
@@ -144,11 +144,11 @@ def test_its_gates_and_priority_class_are_those_of_the_workload_in_every_state(h
     owner["metadata"]["labels"][Label.PRIORITY_CLASS] = "high"
     (gates,) = decided(owner, raw)
     assert isinstance(gates, UpdateWorkload)
-    raw = merged(raw, gates.patch)
+    raw = merged(raw, gates.body)
     assert raw["metadata"]["annotations"][Annotation.ADMISSION_GATED_BY] == "a.b/c"
     (of_class,) = decided(owner, raw)
     assert isinstance(of_class, UpdateWorkload)
-    raw = merged(raw, of_class.patch)
+    raw = merged(raw, of_class.body)
     assert (raw["spec"]["priority"], raw["spec"]["priorityClassRef"]["name"]) == (100, "high")
     assert decided(owner, raw) == []
 
@@ -248,7 +248,7 @@ def test_the_workload_of_an_older_version_is_adopted_with_its_name() -> None:
     assert is_workload_of(owner, older)
     (step, marks) = decided(owner, older, member())
     assert isinstance(step, UpdateWorkload)
-    adopted = merged(older, step.patch)
+    adopted = merged(older, step.body)
     assert [each["uid"] for each in adopted["metadata"]["ownerReferences"]] == ["set-uid"]
     assert adopted["metadata"]["labels"] == {Label.JOB_UID: "set-uid"}
     assert isinstance(marks, Patch)
@@ -328,8 +328,8 @@ def test_one_that_runs_here_for_another_cluster_has_the_workload_that_was_made_t
     assert copied["metadata"]["name"] in workload_names(owner)
     (adoption,) = decided(owner, copied)
     assert isinstance(adoption, UpdateWorkload)
-    assert adoption.patch["metadata"]["ownerReferences"][0]["uid"] == "here-uid"
-    (mark,) = decided(owner, merged(admitted(copied), adoption.patch), member())
+    assert adoption.body["metadata"]["ownerReferences"][0]["uid"] == "here-uid"
+    (mark,) = decided(owner, merged(admitted(copied), adoption.body), member())
     assert isinstance(mark, Patch)
     assert mark.body["metadata"]["annotations"][Annotation.POD_GROUP_NAME] == copied["metadata"]["name"]
 

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.names import MULTIKUEUE_CONTROLLER
-from core.jobs.actions import AwaitPods, Nothing, Start, WorkloadStatus
+from core.actions import Wait
+from core.jobs.actions import AwaitPods, Start, WorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.kinds import BATCH_JOB, JOB_SET
-from core.jobs.stopping import SETTLE_SECONDS, Ask, LastStart, Wait, observed
+from core.jobs.stopping import SETTLE_SECONDS, Ask, LastStart, observed
 from core.model import Raw
 from core.wire.merge import merged
 from tests.core.jobs.samples import NOW, admitted, evicted, job, situation, started, workload_of
@@ -66,7 +67,7 @@ def test_the_quota_of_a_stopped_job_is_released_when_its_controller_shows_its_en
 ) -> None:
     found = held(status, start, terminating_timeout=NOW)
     assert releases(found) == released
-    assert released or found[0] == Nothing()
+    assert released or found[0] == Wait()
 
 
 def test_pods_of_a_job_with_its_own_selector_are_listed_by_the_label_with_its_uid() -> None:
@@ -75,7 +76,7 @@ def test_pods_of_a_job_with_its_own_selector_are_listed_by_the_label_with_its_ui
     start = LastStart(UID, seen=True, held_since=NOW - 5, asked=True)
     asked = situation(own, STOPPED, last_start=start, terminating_timeout=NOW)
     assert isinstance(asked.stopping, AwaitPods)
-    assert (asked.stopping.uid, decide(asked)) == (UID, Nothing())
+    assert (asked.stopping.uid, decide(asked)) == (UID, Wait())
     gone = situation(own, STOPPED, last_start=start, terminating_timeout=NOW, stopped_pods_gone=frozenset({UID}))
     assert gone.stopping is None
     assert observed(BATCH_JOB, merged(own, {"spec": {"suspend": False}}), start, NOW, ()) is not None
@@ -109,7 +110,7 @@ def test_what_remains_after_that_time_is_known() -> None:
 @pytest.mark.parametrize("status", [RUNS, shown("True", terminating=1)], ids=["not seen", "pods terminate"])
 def test_a_job_that_was_suspended_by_hand_is_not_started_beside_its_old_pods(status: Raw) -> None:
     by_hand = merged(started(job(), WAITED), {"spec": {"suspend": True}})
-    assert decide(situation({**by_hand, "status": status}, WAITED, terminating_timeout=NOW)) == Nothing()
+    assert decide(situation({**by_hand, "status": status}, WAITED, terminating_timeout=NOW)) == Wait()
     assert isinstance(decide(situation({**by_hand, "status": SEEN}, WAITED)), Start)
 
 

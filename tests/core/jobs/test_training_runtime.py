@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from api.names import MULTIKUEUE_CONTROLLER, Label
+from core.actions import Patch
 from core.jobs import workload
-from core.jobs.kind import Patch
 from core.jobs.kinds.training_runtime import CLUSTER_TRAINING_RUNTIMES, TRAINING_RUNTIMES, derived
 from core.jobs.kinds.trainjob import MANAGER, TRAIN_JOB
 from core.jobs.template import Injection

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from api.feature_gates import DEFAULTS
+from core.actions import Delete, Patch, Target, Wait
 from core.jobs import workload
-from core.jobs.actions import Nothing, Start
+from core.jobs.actions import Start
 from core.jobs.decide import decide
-from core.jobs.kind import Delete, Outcome, Patch, Target
+from core.jobs.kind import Outcome
 from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.trainjob import MANAGER, TRAIN_JOB
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.jobs.template import Injection
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.wire.merge import merged
@@ -136,5 +137,7 @@ def test_an_admitted_job_waits_for_its_jobset_and_keeps_its_workload(related: tu
     raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
     admission = Admission("cq", (PodSetAssignment("node", {}, {}, 4),))
     raw = with_status(raw, read(raw), transitions.reserved(read(raw), admission, 1.0))
-    found = decide(Situation(kind=TRAIN_JOB, job=job, now=9.0, workloads=(raw,), decoded=decoded(raw), related=related))
-    assert isinstance(found, Start if related else Nothing)
+    found = decide(
+        JobSituation(kind=TRAIN_JOB, job=job, now=9.0, workloads=(raw,), decoded=decoded(raw), related=related)
+    )
+    assert isinstance(found, Start if related else Wait)

@@ -13,7 +13,7 @@ from api.objects import Key, Raw
 from api.resources import WORKLOADS
 from core.actions import Create, Delete, Patch, Target, Wait, Writes
 from core.jobs.kinds import BATCH_JOB
-from core.jobs.situation import Situation
+from core.jobs.situation import JobSituation
 from core.model import CheckRule, ClusterQueue, Condition, LocalQueue, Migration, ResourceGroup, Workload
 from core.scheduling.variants import flavor_of
 from core.variants import rules
@@ -249,7 +249,7 @@ def test_the_pods_of_a_parent_get_what_the_checks_of_its_variant_add() -> None:
     variant = rules.running(found.parent, found.variants.values())
     assert variant is not None and variant.key.name == name
     flavors: Raw = {"spot": {"metadata": {"name": "spot"}, "spec": {}}}
-    s = Situation(BATCH_JOB, {}, found.now, flavors=flavors, variants={found.parent.key: variant})
+    s = JobSituation(BATCH_JOB, {}, found.now, flavors=flavors, variants={found.parent.key: variant})
     assert [each.annotations.get("nodes") for each in s.injections(found.parent)] == ["made"]
 
 
