@@ -35,8 +35,6 @@ class Reconciler(ABC, Generic[S]):
     """
 
     workers: ClassVar[int]
-    waits_its_turn: ClassVar[bool] = True
-    """Whether writes wait as long as admission calls have precedence: not those in other clusters."""
 
     def __init__(
         self,
@@ -85,7 +83,7 @@ class Reconciler(ABC, Generic[S]):
         """The writes of an action were made. The changes that they cause queue the objects that depend on them."""
 
     def turn(self, key: Key, *, first: bool) -> AbstractAsyncContextManager[None]:
-        """The context in which a write is decided and made."""
+        """The context in which a write is decided and made: it waits while admission calls have precedence."""
         return self.writer.turn(key.namespace, first=first)
 
     async def run(self) -> None:
@@ -103,14 +101,11 @@ class Reconciler(ABC, Generic[S]):
         return (situation, self.decide(situation)) if situation is not None else None
 
     def is_current(self, key: Key, situation: S, action: Write | Writes) -> bool:
-        """Whether it is known that a situation has not changed: then it is not decided again."""
+        """Whether it is known that nothing has changed since it was decided: then it is not decided again."""
         return False
 
     async def act(self, key: Key, situation: S, action: Action) -> float | None:
         """Applies an action, or in its turn what is decided then. Returns when to look again, in seconds."""
-        if not isinstance(action, Wait) and not self.waits_its_turn:
-            await self.apply(key, situation, action)
-            return None
         if not isinstance(action, Wait):
             async with self.turn(key, first=self.goes_first(situation, action)):
                 if not self.is_current(key, situation, action):

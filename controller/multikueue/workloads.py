@@ -1,5 +1,5 @@
-"""Workloads with a MultiKueue check: collects what is known of each here and in its workers, calls the rules
-(``core.multikueue``), and applies one write.
+"""Workloads with a MultiKueue check: gathers what is known of each here and in its workers for the rules of
+``core.multikueue``.
 
 Writes in this cluster have one work queue, those in each worker another one: all decide from stores, so that no worker
 is waited for. The AdmissionChecks of MultiKueue get their condition Active here, too.
@@ -516,9 +516,7 @@ class _Copy(NamedTuple):
 
 
 class _There(Reconciler[_Copy]):
-    """Reconciles Workloads in one worker."""
-
-    waits_its_turn = False
+    """Reconciles Workloads in one worker, where writes wait for no turn."""
 
     def __init__(self, multikueue: MultiKueue, remote: Remote) -> None:
         recorder, clock = multikueue.recorder, multikueue.clock
@@ -543,6 +541,14 @@ class _There(Reconciler[_Copy]):
             wait = self.remote.again.get(key_of(action.manifest), 0.0) - self.clock()
             return Wait(wait) if wait > 0 else action
         return action
+
+    def turn(self, key: Key, *, first: bool) -> contextlib.AbstractAsyncContextManager[None]:
+        """No turn: admission calls have precedence over writes in this cluster only."""
+        return contextlib.nullcontext()
+
+    def is_current(self, key: Key, situation: _Copy, action: Write | Writes) -> bool:
+        """Nothing was awaited since it was decided."""
+        return True
 
     def about(self, situation: _Copy) -> tuple[Key, str]:
         """The copy of the Workload."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Self, TypeAlias
+from typing import Self
 
 from api import names
 from api.objects import Resource
 from api.resources import WORKLOADS
-from core.actions import Create, Delete, Patch, Target, Wait, Write, Writes
+from core.actions import Create, Delete, Patch, Target, Wait, Writes
 from core.model import Key, Raw, Workload, events
 from core.wire.conditions import status_patch
 
@@ -140,7 +140,3 @@ class Problem(Wait):
     reason: str
     message: str
     about: Raw | None = None
-
-
-PodOwnerWrite: TypeAlias = Write | DeleteWorkload
-"""What is written for an object whose pods form groups."""
