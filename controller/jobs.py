@@ -1,8 +1,8 @@
 """Steps 2 and 9 of docs/architecture.md: creates the Workload of a job, and starts, stops and finishes the job with it.
 
-Collects input (from stores only), calls ``core.jobs.decide``, and applies one write. The answer of each write enters
-the caches, whose change queues the job again; so the next rule is applied without waiting for the watch, and a restart
-continues from the state of the API.
+Gathers what is known of each job (from stores only) for the rules of ``core.jobs.decide``. The answer of each write
+enters the caches, whose change queues the job again; so the next rule is applied without waiting for the watch, and a
+restart continues from the state of the API.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from api import names, resources
 from api.names import PROVISIONING_REQUEST_CONTROLLER
 from api.objects import Key, Raw, Resource, key_of
 from controller.caches import Caches
+from controller.checks import CheckConditions
 from controller.events import Recorder
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from controller.kube.store import HEARD_AT_ONCE, Store
-from controller.kube.workqueue import WorkQueue
 from controller.reconciler import Reconciler
 from controller.refusals import Refusals
 from controller.settings import Settings
@@ -30,8 +30,7 @@ from core.provisioning import config, rules
 from core.provisioning.config import Config
 from core.provisioning.rules import ProvisioningSituation
 from core.quota.checks import checks_of
-from core.wire import active
-from core.wire.active import decided_by, parameters_name
+from core.wire.active import Active, decided_by, parameters_name
 
 REFUSALS = (AlreadyExists, Forbidden, Invalid, NotFound)
 """The answers of an API server that does not take an object."""
@@ -57,7 +56,15 @@ class Provisioning(Reconciler[ProvisioningSituation]):
     ) -> None:
         super().__init__("provisioning", resources.WORKLOADS, writer, recorder, clock=clock)
         self.caches = caches
-        self.checks = WorkQueue[str]("provisioning-checks", longest_seconds=30.0)
+        self.checks = CheckConditions(
+            "provisioning-checks",
+            caches,
+            writer,
+            recorder,
+            controller=PROVISIONING_REQUEST_CONTROLLER,
+            wanted=self._condition,
+            clock=clock,
+        )
         self._refusals = Refusals(clock)
         self._changed_checks: set[str] = set()
         self._enabled = settings.provisioning_requests
@@ -73,8 +80,7 @@ class Provisioning(Reconciler[ProvisioningSituation]):
 
     def everything(self) -> Iterator[None]:
         """Queues all objects: this process leads from now on, or whether requests are served has changed."""
-        for raw in self._admission_checks:
-            self.checks.add(raw["metadata"]["name"])
+        self.checks.everything()
         yield from self._each(self._concerned)
 
     async def run(self) -> None:
@@ -82,7 +88,7 @@ class Provisioning(Reconciler[ProvisioningSituation]):
         async with asyncio.TaskGroup() as group:
             if self._enabled:
                 group.create_task(super().run())
-            group.create_task(self.checks.run(1, self.reconcile_check))
+            group.create_task(self.checks.run())
 
     def reconfigured(self, name: str) -> None:
         """A ProvisioningRequestConfig changed: queues the checks that refer to it, and their Workloads."""
@@ -93,10 +99,10 @@ class Provisioning(Reconciler[ProvisioningSituation]):
     def _check(self, old: Raw | None, new: Raw | None) -> None:
         raw = new or old or {}
         if old is not None and new is not None and old.get("spec") == new.get("spec"):
-            self.checks.add(raw["metadata"]["name"])
+            self.checks.queue.add(key_of(raw))
             return
         if any(each is not None and decided_by(each, PROVISIONING_REQUEST_CONTROLLER) for each in (old, new)):
-            self.checks.add(raw["metadata"]["name"])
+            self.checks.queue.add(key_of(raw))
             if self._enabled:
                 self._changed_checks.add(raw["metadata"]["name"])
                 self.caches.in_steps("checks of provisioning", self._with_changed_checks)
@@ -142,17 +148,10 @@ class Provisioning(Reconciler[ProvisioningSituation]):
         workload, known = self.caches.get(key), self.caches.state.reservations.checks
         return checks_of(workload, known, PROVISIONING_REQUEST_CONTROLLER) if workload is not None else []
 
-    async def reconcile_check(self, name: str) -> None:
-        """Writes the condition Active of an AdmissionCheck."""
-        raw = self._admission_checks.get(("", name))
-        if raw is None or not decided_by(raw, PROVISIONING_REQUEST_CONTROLLER):
-            return
+    def _condition(self, raw: Raw) -> Active:
+        """The condition Active that an AdmissionCheck should have."""
         parameters = self.caches.parameters(raw, resources.PROVISIONING_REQUEST_CONFIGS)
-        found = config.of_check(raw, parameters, served=self._served, enabled=self._enabled)
-        patch = active.patch(raw, found, self.clock())
-        if patch is not None:
-            with contextlib.suppress(NotFound):
-                await self.writer.patch(resources.ADMISSION_CHECKS, Key("", name), patch, subresource="status")
+        return config.of_check(raw, parameters, served=self._served, enabled=self._enabled)
 
     def decide(self, situation: ProvisioningSituation) -> Action:
         """The next action about the requests of a Workload."""

@@ -179,6 +179,7 @@ THERE: Mapping[str, tuple[str, ...]] = {
 }
 """The points of each action that ``core.multikueue.there`` decides."""
 DECIDED: Mapping[str, tuple[str, ...] | str] = {
+    "controller/checks.py": ("status of an AdmissionCheck of MultiKueue",),
     "core/jobs/actions.py": ("create the Workload", "release", "finish", "remove the finalizer", "delete the Workload"),
     "core/jobs/decide.py": "deletes jobs when their retention has ended",
     "core/jobs/kind.py": ("unsuspend", "suspend"),
@@ -199,7 +200,7 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
     "core/workload/actions.py": ("evict",),
     "core/workload/lifecycle.py": ("admit", "evict"),
 }
-"""The points of the writes that each module of ``core`` decides, or why the leader is not killed there."""
+"""The points of the writes that each module decides, or why the leader is not killed there."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict"),
     "controller/departures.py:Departures.release": ("finish", "remove the finalizer"),
@@ -220,11 +221,9 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
     "controller/multikueue/clusters.py:Clusters._report": ("status of a MultiKueueCluster",),
     "controller/multikueue/quotas.py:Quotas.reconcile": "quota of the workers added up: computed again at each start",
-    "controller/multikueue/workloads.py:MultiKueue.reconcile_check": ("status of an AdmissionCheck of MultiKueue",),
     "controller/reconciler.py:Reconciler._write": tuple(
         dict.fromkeys(point for points in DECIDED.values() if not isinstance(points, str) for point in points)
     ),
-    "controller/provisioning.py:Provisioning.reconcile_check": "no quota depends on requests for nodes",
 }
 """The points that each function writes, or why the leader is not killed there."""
 

@@ -22,6 +22,7 @@ import structlog
 from api import names, resources
 from api.objects import Key, Raw, key_of
 from controller.caches import Caches
+from controller.checks import CheckConditions
 from controller.events import Recorder
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
@@ -48,8 +49,7 @@ from core.multikueue import conditions, here, mirror, there
 from core.multikueue.group import Group, Worker
 from core.multikueue.siblings import Siblings
 from core.state.lookup import Lookup
-from core.wire import active
-from core.wire.active import condition_of, is_active
+from core.wire.active import Active, condition_of, is_active
 
 log = structlog.get_logger(__name__)
 
@@ -86,7 +86,15 @@ class MultiKueue(Reconciler[Group]):
         self.jobs = tuple(kind for kind in caches.kinds if kind.elsewhere)
         self.externals = tuple(externals)
         self.kinds: tuple[Mirrored, ...] = (*self.jobs, *self.owners, *self.externals)
-        self.checks = WorkQueue[str]("multikueue-checks", longest_seconds=30.0)
+        self.checks = CheckConditions(
+            "multikueue-checks",
+            caches,
+            writer,
+            recorder,
+            controller=names.MULTIKUEUE_CONTROLLER,
+            wanted=self._condition,
+            clock=clock,
+        )
         self.turned = WorkQueue[str]("multikueue-turned", longest_seconds=30.0)
         self.clusters = Clusters(
             caches,
@@ -138,14 +146,14 @@ class MultiKueue(Reconciler[Group]):
     def everything(self) -> Iterator[None]:
         """Queues all objects, because this process leads from now on."""
         self.clusters.lead()
-        self._all_checks()
+        self.checks.everything()
         return self._concerned_told(self._found)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run())
-            group.create_task(self.checks.run(1, self.reconcile_check))
+            group.create_task(self.checks.run())
             group.create_task(self.turned.run(1, self.reconcile_turned))
             if self.settings.automates_quota:
                 group.create_task(self.quotas.run())
@@ -161,13 +169,13 @@ class MultiKueue(Reconciler[Group]):
     def cluster_changed(self, old: Raw | None, new: Raw | None) -> None:
         """A MultiKueueCluster changed."""
         if old is None or new is None or is_active(old) != is_active(new):
-            self._all_checks()
+            self.checks.everything()
 
     def respecified(self, old: Raw | None, new: Raw | None) -> None:
         """A MultiKueueConfig or an AdmissionCheck changed."""
         if old is not None and new is not None and old.get("spec") == new.get("spec"):
             return
-        self._all_checks()
+        self.checks.everything()
         self.caches.in_steps("multikueue", partial(self._concerned_told, self.changed))
 
     def _concerned_told(self, tell: Callable[[Key], None]) -> Iterator[None]:
@@ -230,11 +238,6 @@ class MultiKueue(Reconciler[Group]):
         """A queue of a worker changed."""
         self.quotas.all_changed()
 
-    def _all_checks(self) -> None:
-        keys = self.caches.stores[resources.ADMISSION_CHECKS].keys()
-        for key in keys:
-            self.checks.add(key.name)
-
     async def _collect(self, interval: float) -> None:
         """Finds copies in workers whose Workload here is gone, again and again."""
         while True:
@@ -269,17 +272,10 @@ class MultiKueue(Reconciler[Group]):
         for _ in self._concerned_told(tell):
             await asyncio.sleep(0)
 
-    async def reconcile_check(self, name: str) -> None:
-        """Writes the condition Active of an AdmissionCheck of MultiKueue."""
-        raw = self.caches.stores[resources.ADMISSION_CHECKS].get(("", name))
-        if raw is None or not conditions.is_ours(raw):
-            return
-        clusters = {raw["metadata"]["name"]: raw for raw in self.clusters.store}
-        config = self.caches.parameters(raw, resources.MULTIKUEUE_CONFIGS)
-        patch = active.patch(raw, conditions.of_check(raw, config, clusters), self.clock())
-        if patch is not None:
-            with contextlib.suppress(NotFound):
-                await self.writer.patch(resources.ADMISSION_CHECKS, Key("", name), patch, subresource="status")
+    def _condition(self, raw: Raw) -> Active:
+        """The condition Active that an AdmissionCheck should have."""
+        clusters = {each["metadata"]["name"]: each for each in self.clusters.store}
+        return conditions.of_check(raw, self.caches.parameters(raw, resources.MULTIKUEUE_CONFIGS), clusters)
 
     def gather(self, key: Key) -> Group | None:
         """What is known of a Workload here and in its workers; None while a reservation of it is written."""

@@ -15,7 +15,7 @@ from api.names import Annotation, Condition
 from core.actions import Action, Wait
 from core.jobs import meta, workload
 from core.jobs.actions import LetGo, Problem, Stop, UpdateWorkload, WorkloadStatus
-from core.jobs.kind import Cause
+from core.jobs.kind import StopCause
 from core.jobs.kinds.pod import POD, ended, gated, phase, without_finalizer
 from core.jobs.kinds.pod_group import (
     PodGroup,
@@ -179,7 +179,7 @@ def created_before_its_pods(raw: Raw) -> bool:
 def _stopped(pods: Iterable[Raw], now: float) -> Stop | None:
     """Stops pods that run without a place in a Workload."""
     running = (pod for pod in pods if runnable(pod, now))
-    cause = Cause(_NO_PLACE, "The pod has no place in the Workload of its group", now)
+    cause = StopCause(_NO_PLACE, "The pod has no place in the Workload of its group", now)
     writes = [write for pod in running for write in POD.stop_because(pod, (), cause)]
     return Stop(writes, cause.reason, cause.message, was_running=True) if writes else None
 

@@ -51,7 +51,7 @@ from core.wire.guard import guarded
 from core.wire.timestamps import epoch
 
 
-class Cause(NamedTuple):
+class StopCause(NamedTuple):
     """Why a job is stopped: reason and message as the job's pods get them."""
 
     reason: str
@@ -379,7 +379,7 @@ class JobKind(Mirrored):
         return self.difference(job, changed(self.restored(job, pod_sets, related), *self.hold(job)))
 
     def stop_because(
-        self, job: Raw, pod_sets: Sequence[Raw], cause: Cause, related: Sequence[Raw] = ()
+        self, job: Raw, pod_sets: Sequence[Raw], cause: StopCause, related: Sequence[Raw] = ()
     ) -> Sequence[Write]:
         """As ``stop``; a kind whose pods get the cause overrides it."""
         return self.stop(job, pod_sets, related)

@@ -15,7 +15,7 @@ from api import names
 from core.actions import Write
 from core.jobs import meta, template, workload
 from core.jobs.actions import AwaitPods
-from core.jobs.kind import Cause, JobKind, Outcome
+from core.jobs.kind import JobKind, Outcome, StopCause
 from core.jobs.kinds.pod import terminates_for
 from core.jobs.release import awaits_pods, holds_quota
 from core.jobs.stopping import TERMINATING_SECONDS, LastStart, Stopping, stopping
@@ -147,7 +147,7 @@ class JobSituation:
 
     def stop(self, pod_sets: Sequence[Raw], reason: str, message: str) -> Sequence[Write]:
         """Returns the writes until the job is stopped; ``pod_sets`` are those of its Workload, if they are known."""
-        return self.kind.stop_because(self.job, pod_sets, Cause(reason, message, self.now), self.related)
+        return self.kind.stop_because(self.job, pod_sets, StopCause(reason, message, self.now), self.related)
 
     def start(self, injections: Sequence[Injection]) -> Sequence[Write]:
         """Returns the writes that start the job with the injections of its pod sets."""

@@ -224,9 +224,9 @@ def test_a_change_queues_the_workload_and_its_check() -> None:
     made = process.provisioning
 
     def queued() -> tuple[int, int]:
-        found = len(made.queue), len(made.checks)
+        found = len(made.queue), len(made.checks.queue)
         made.queue.drop()
-        made.checks.drop()
+        made.checks.queue.drop()
         return found
 
     queued()
@@ -361,7 +361,7 @@ def test_a_check_is_not_active_while_requests_are_not_served() -> None:
     process = Process(api)
 
     def reason() -> str:
-        asyncio.run(process.provisioning.reconcile_check("nodes"))
+        asyncio.run(process.provisioning.checks.reconcile(Key("", "nodes")))
         (found,) = api.objects[resources.ADMISSION_CHECKS, Key("", "nodes")]["status"]["conditions"]
         return str(found["reason"])
 

@@ -12,7 +12,7 @@ from controller.rights import DEFINITIONS, rules, template
 from controller.watched import Watched, rows
 from core.actions import Create, Delete, Write
 from core.jobs.fields import changed
-from core.jobs.kind import Cause, JobKind, Right
+from core.jobs.kind import JobKind, Right, StopCause
 from core.jobs.kinds import ALL, JOB_SET, KINDS, POD
 from core.jobs.template import Injection
 from core.model import Raw
@@ -70,7 +70,9 @@ def writes(kind: JobKind) -> list[Write]:
         running = changed(job, *kind.release(job))
         found += kind.start(job, [Injection("any", 1)] * len(kind.slots(job, related)), related)
         for each in (running, job):
-            found += kind.stop_because(each, kind.pod_sets(job, related), Cause("WorkloadDeleted", "", 0.0), related)
+            found += kind.stop_because(
+                each, kind.pod_sets(job, related), StopCause("WorkloadDeleted", "", 0.0), related
+            )
     return found
 
 

@@ -103,4 +103,4 @@ async def test_workloads_that_wait_for_nodes_are_decided_again_when_requests_are
     assert len(controller.provisioning.queue) == 0
     controller.leading.set()
     controller._served(resources.PROVISIONING_REQUESTS, True)
-    assert (len(controller.provisioning.queue), len(controller.provisioning.checks)) == (1, 1)
+    assert (len(controller.provisioning.queue), len(controller.provisioning.checks.queue)) == (1, 1)

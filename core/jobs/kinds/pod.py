@@ -23,7 +23,7 @@ from core.actions import Delete, Patch, Target, Write
 from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
-from core.jobs.kind import Cause, JobKind, Outcome, Right, Share, Slot
+from core.jobs.kind import JobKind, Outcome, Right, Share, Slot, StopCause
 from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS
 from core.jobs.pod_shape import computed_role
 from core.jobs.topology_request import PodIndex
@@ -165,10 +165,10 @@ class Pod(JobKind):
 
     def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Sequence[Write]:
         """Deletes the pod without a reason."""
-        return self.stop_because(job, pod_sets, Cause("", "", 0.0), related)
+        return self.stop_because(job, pod_sets, StopCause("", "", 0.0), related)
 
     def stop_because(
-        self, job: Raw, pod_sets: Sequence[Raw], cause: Cause, related: Sequence[Raw] = ()
+        self, job: Raw, pod_sets: Sequence[Raw], cause: StopCause, related: Sequence[Raw] = ()
     ) -> Sequence[Write]:
         """Marks the pod with the cause and deletes it. If its Workload is deleted, also a pod that waits or has ended.
 
@@ -382,7 +382,7 @@ def target(pod: Raw) -> Target:
     return Target(_RESOURCE, Key(pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
 
-def stopped(pod: Raw, cause: Cause) -> list[Write]:
+def stopped(pod: Raw, cause: StopCause) -> list[Write]:
     """Marks a pod with the cause, and deletes it."""
     metadata = pod["metadata"]
     condition = {

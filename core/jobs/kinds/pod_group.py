@@ -20,7 +20,7 @@ from api.names import Annotation, Label
 from core.actions import Delete, Write
 from core.jobs import meta, template
 from core.jobs.fields import changed
-from core.jobs.kind import Cause, Outcome, Slot
+from core.jobs.kind import Outcome, Slot, StopCause
 from core.jobs.kinds.pod import (
     INDEX,
     POD,
@@ -196,7 +196,7 @@ class PodGroup(Pod):
         return writes
 
     def stop_because(
-        self, job: Raw, pod_sets: Sequence[Raw], cause: Cause, related: Sequence[Raw] = ()
+        self, job: Raw, pod_sets: Sequence[Raw], cause: StopCause, related: Sequence[Raw] = ()
     ) -> Sequence[Write]:
         """Marks and deletes each pod that has started; if the Workload is deleted every pod, without its finalizer."""
         if cause.reason == WORKLOAD_DELETED:  # the finalizer first: its patch names the version, which a mark changes
