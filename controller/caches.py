@@ -1,4 +1,4 @@
-"""Station 5's source: the objects of the API server, read into ``core.state.state.State`` and kept equal to it.
+"""Keeps ``core.state.state.State`` equal to the objects of the API server.
 
 Every change in a store goes to State first, which parks, queues and wakes workloads, and then to the listeners
 (reconcilers, the scheduler). Nothing goes to State before every kind was listed once, because a workload that is read
@@ -21,6 +21,7 @@ from api import names, resources
 from api.objects import Raw, Resource, key_of
 from controller.kube.log import get_logger
 from controller.kube.store import HEARD_AT_ONCE, Store, verbatim
+from controller.settings import Reading
 from controller.sweeps import Begin
 from core.jobs.kind import JobKind
 from core.model import ClusterNode, Key, Workload
@@ -31,38 +32,11 @@ from core.wire import decode, pod_requests
 from core.wire.active import parameters_name
 from core.wire.decode import WorkloadContext
 from core.wire.resource_quotas import ResourceQuota
-from core.workload.priority import KUBE_SYSTEM, PriorityClasses, value_of
+from core.workload.priority import PriorityClasses, value_of
 
 Observer = Callable[[Workload | None, Workload | None], None]
 
 log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How the Configuration has Workloads read."""
-
-    transformations: Mapping[str, pod_requests.Transformation] = field(default_factory=dict)
-    excluded_prefixes: tuple[str, ...] = ()
-    priority_boost: bool = False
-    admission_gates: bool = True
-    reclaimable_pods: bool = True
-    elastic_jobs: bool = True
-    preemption_gates: bool = False
-    concurrent_admission: bool = False
-    system_priority_namespaces: frozenset[str] = frozenset({KUBE_SYSTEM})
-
-    def context(self, rules: pod_requests.RequestRules) -> WorkloadContext:
-        """The context in which Workloads are decoded with these rules of their namespace."""
-        return WorkloadContext(
-            rules,
-            self.priority_boost,
-            self.admission_gates,
-            self.reclaimable_pods,
-            self.elastic_jobs,
-            self.preemption_gates,
-            self.concurrent_admission,
-        )
 
 
 def _digest(raw: Raw) -> bytes:

@@ -17,10 +17,10 @@ from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from api.metrics.custom_labels import CustomLabels
+from api.metrics.families import CLUSTER_QUEUE, COHORT, FAMILIES, ROLE, UNROLED, WORKLOAD, subject_of
 from api.names import Condition
 from controller.caches import Caches
-from controller.custom_labels import CustomLabels
-from controller.families import CLUSTER_QUEUE, COHORT, FAMILIES, ROLE, UNROLED, WORKLOAD, subject_of
 from controller.metrics import QueueingMetrics
 from controller.tallies import Tallies
 from core.model import FlavorResource, Key, Raw, Workload

@@ -3,7 +3,7 @@
 Counters and histograms are in this module. Transitions of Workloads are counted from their objects
 (``core.workload.milestones``), regardless of the client that wrote them; facts that only a decision has (cycles,
 preemptors) are counted where it is applied. Gauges are not stored: they are computed from the caches at each scrape
-(see ``controller.gauges``), so they cannot drift or outlive their queue. ``controller.families`` has the names and
+(see ``controller.gauges``), so they cannot drift or outlive their queue. ``api.metrics.families`` has the names and
 descriptions.
 """
 
@@ -15,8 +15,8 @@ from typing import assert_never
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
 from api import names
-from controller.custom_labels import CustomLabels
-from controller.families import CLUSTER_QUEUE, FAMILIES, LOCAL_QUEUE, ROLE, WORKLOAD, Subject, full_name, subject_of
+from api.metrics.custom_labels import CustomLabels
+from api.metrics.families import CLUSTER_QUEUE, FAMILIES, LOCAL_QUEUE, ROLE, WORKLOAD, Subject, full_name, subject_of
 from core.model import Key, Plan, Reserve, Workload
 from core.quota.reservations import local_queue_of
 from core.workload.milestones import Admitted, BecameReady, Evicted, Finished, Milestone, QuotaReserved, Released

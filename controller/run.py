@@ -17,11 +17,11 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from api import resources
+from api.metrics import families
+from api.metrics.custom_labels import CustomLabels
 from api.objects import Raw, Resource
-from controller import families
 from controller.caches import Caches
 from controller.churn import Churn
-from controller.custom_labels import CustomLabels
 from controller.dispatch import Dispatcher
 from controller.events import PROVISIONING, SCHEDULER, VARIANTS, WORKLOADS, Events, job_component
 from controller.gauges import Gauges

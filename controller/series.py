@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from api.metrics.families import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
 from api.objects import Raw, key_of
 from controller.caches import Caches
-from controller.families import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
 from controller.metrics import QueueingMetrics
 from core.model import Key, Workload
 from core.workload.milestones import milestones

@@ -4,6 +4,7 @@ needs them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -11,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from api import names, quantity
 from api.feature_gates import enabled
-from controller import families
-from controller.caches import Reading
-from controller.custom_labels import CustomLabel
+from api.metrics import families
+from api.metrics.custom_labels import CustomLabel
 from core.jobs.stopping import TERMINATING_SECONDS
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Requests, Selector
@@ -22,7 +22,9 @@ from core.multikueue.group import Policy
 from core.multikueue.kubeconfig import NOTHING, Allowed
 from core.multikueue.profile import Provider
 from core.wire import decode, pod_requests
+from core.wire.decode import WorkloadContext
 from core.workload.actions import LifePolicy, PodsReadyPolicy
+from core.workload.priority import KUBE_SYSTEM
 from core.workload.transitions import Backoff
 
 if TYPE_CHECKING:  # the values alone do not need the models of the Configuration (pydantic)
@@ -30,6 +32,33 @@ if TYPE_CHECKING:  # the values alone do not need the models of the Configuratio
     from api.configuration.multikueue import ClusterProfile
 
 EVERY = Selector()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the Configuration has Workloads read."""
+
+    transformations: Mapping[str, pod_requests.Transformation] = field(default_factory=dict)
+    excluded_prefixes: tuple[str, ...] = ()
+    priority_boost: bool = False
+    admission_gates: bool = True
+    reclaimable_pods: bool = True
+    elastic_jobs: bool = True
+    preemption_gates: bool = False
+    concurrent_admission: bool = False
+    system_priority_namespaces: frozenset[str] = frozenset({KUBE_SYSTEM})
+
+    def context(self, rules: pod_requests.RequestRules) -> WorkloadContext:
+        """The context in which Workloads are decoded with these rules of their namespace."""
+        return WorkloadContext(
+            rules,
+            self.priority_boost,
+            self.admission_gates,
+            self.reclaimable_pods,
+            self.elastic_jobs,
+            self.preemption_gates,
+            self.concurrent_admission,
+        )
 
 
 @dataclass(frozen=True, slots=True)

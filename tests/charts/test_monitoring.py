@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import pytest
 import yaml
 
+from api.metrics.families import FAMILIES, ROLE
 from api.objects import Raw
 from api.resources import WORKLOADS
 from app.internals import of_certificates, of_controller
@@ -25,7 +26,6 @@ from certs.keeper import Keeper
 from certs.live import LiveContext
 from certs.pki import new_authority
 from certs.record import Record
-from controller.families import FAMILIES, ROLE
 from controller.guard import Guard
 from controller.kube.client import Client
 from controller.kube.config import Connection

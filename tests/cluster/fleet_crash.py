@@ -16,11 +16,10 @@ from contextlib import AsyncExitStack, suppress
 import orjson
 
 from api.objects import Raw
-from controller.caches import Reading
 from controller.kube import config
 from controller.kube.client import Client
 from controller.run import Controller
-from controller.settings import MultiKueueSettings, Settings
+from controller.settings import MultiKueueSettings, Reading, Settings
 from core.jobs.elastic import GATE
 from core.multikueue.group import Policy
 from core.multikueue.kubeconfig import Allowed

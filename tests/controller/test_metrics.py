@@ -16,10 +16,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from api.metrics.custom_labels import CustomLabel, CustomLabels
+from api.metrics.families import FAMILIES, ROLE, UNROLED, full_name, hidden
 from api.objects import Raw
 from app.metrics import ProcessMetrics as Process
-from controller.custom_labels import CustomLabel, CustomLabels
-from controller.families import FAMILIES, ROLE, UNROLED, full_name, hidden
 from controller.gauges import Gauges
 from controller.metrics import QueueingMetrics
 from controller.series import Series

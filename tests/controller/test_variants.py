@@ -12,8 +12,9 @@ import pytest
 
 from api import resources
 from api.objects import Key, Raw, key_of
-from controller.caches import Caches, Reading
+from controller.caches import Caches
 from controller.kube.errors import ApiError, Forbidden, Unreachable
+from controller.settings import Reading
 from controller.variants import REFUSED_SECONDS, UNSEEN_SECONDS, Variants
 from controller.watched import rows
 from controller.writes import Writer

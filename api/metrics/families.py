@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
 from api.feature_gates import Gates, enabled
-from core.model import Key
+from api.objects import Key
 
 ROLE: Final = "replica_role"
 

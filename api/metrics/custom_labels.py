@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from core.model import Key, Raw
+from api.objects import Key, Raw
 
 UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
 """Replaces every value that is not among the ``trackedValues``."""
