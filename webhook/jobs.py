@@ -384,6 +384,8 @@ def _kept_suspended(kind: JobKind, request: Request, context: Context) -> Respon
     place, done = _place(new), _done(new, context)
     if done:
         warning = fitted(f"{path} stays {value}: the workload is finished ({done})", f"{path} stays {value}: {_AGAIN}")
+    elif _has_pods(kind, old):
+        warning = f"{path} stays {value}: the job {_STOPS}"
     else:
         warning = fitted(
             f"{path} stays {value}: the job {place} and starts when it is admitted",
@@ -402,6 +404,7 @@ def _below_job(kind: JobKind, new: Raw) -> tuple[str, ...]:
     return (f"pod owner is managed by kueue, label '{Label.MANAGED}=true' might lead to unexpected behaviour",)
 
 
+_STOPS: Final = "was stopped and its pods still terminate: it starts again when they are gone"
 _AGAIN: Final = "change the job so that it can start, or create it again"
 
 
@@ -412,6 +415,8 @@ def _not_kept_suspended(kind: JobKind, old: Raw, new: Raw, request: Request, con
     path, done = dotted(kind.hold(new).path), _done(new, context)
     if done:
         return [forbidden(path, f"the job cannot run, its workload is finished ({done}): {_AGAIN}")]
+    if _has_pods(kind, old):
+        return [forbidden(path, f"the job {_STOPS}")]
     text = f"the job {_place(new)} and is started when its workload is admitted, not by hand"
     return [forbidden(path, text)]
 
@@ -442,7 +447,15 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
     if _runs_with_owner(old, request, context):  # the old state: an owner may be added in the same write
         return False
     workload = context.lookup.workload_of(meta.uid(new))
-    return kind.finished(new) is None and (workload is None or not _may_run(workload))
+    return kind.finished(new) is None and (workload is None or not _may_run(workload) or _has_pods(kind, old))
+
+
+def _has_pods(kind: JobKind, job: Raw) -> bool:
+    """Whether the status of a job that was stopped shows pods, of a kind that counts those that terminate: others would
+    run beside them. Seiretsu starts it when they are gone.
+    """
+    terminating = kind.terminating(job)
+    return terminating is not None and (terminating > 0 or kind.active(job))
 
 
 def _stopped_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> tuple[str, ...]:

@@ -140,6 +140,20 @@ def test_jobs_that_may_be_started(lookup: Lookup, message: str) -> None:
     assert started(lookup) == message
 
 
+@pytest.mark.parametrize("left", [{"active": 2, "terminating": 0}, {"terminating": 2}], ids=["not seen", "terminate"])
+def test_a_job_that_was_stopped_does_not_start_beside_its_old_pods(left: Raw) -> None:
+    """Although its Workload is admitted: who stops and starts it again and again would run them all."""
+    new, old = with_uid(job(labels=QUEUE)), with_uid(job(labels=QUEUE, suspend=True))
+    new["spec"]["suspend"] = False
+    asked = review({**new, "status": left}, old={**old, "status": left})
+    response = ask("/mutate-batch-v1-job", asked, knows=knows(*RUNS))
+    text = "the job was stopped and its pods still terminate: it starts again when they are gone"
+    assert response["warnings"] == [f"spec.suspend stays true: {text}"]
+    assert orjson.loads(base64.b64decode(response["patch"])) == [{"op": "add", "path": "/spec/suspend", "value": True}]
+    refused = ask("/validate-batch-v1-job", asked, knows=knows(*RUNS), account=Account("us"))
+    assert text in refused["status"]["message"]
+
+
 OUR_OWN, ADMINS = Account("system:serviceaccount:kueue-system:seiretsu"), Account("admin", shared=True)
 
 
