@@ -1,4 +1,4 @@
-"""Queries about queues in addition to their status: queue positions, shares, maximum quota.
+"""Queries about queues in addition to their status: queue positions, counts, shares.
 
 Separate from ``core.state.queue_status``, which returns API objects. The visibility API, metrics, webhooks that warn
 and `explain` use these queries, so their numbers agree. Read only.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api.names import AdmittedReason, Condition, PendingReason
-from core.model import FlavorResource, Key, Workload
+from core.model import Key, Workload
 from core.queue.queue import QueueEntry
 from core.quota.reservations import local_queue_of
 from core.quota.shares import share
@@ -171,32 +171,3 @@ def place(state: State, key: Key) -> Place | None:
     """Returns the queue position of one workload; None if it is not queued."""
     name = state.pending.where(key)
     return next((each for each in places(state, name) if each.workload.key == key), None) if name else None
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """A ClusterQueue's quota of a flavor-resource: nominal, in use, free now, and the maximum that it can ever use.
-
-    ``free`` and ``most`` include what may be borrowed.
-    """
-
-    nominal: int
-    used: int
-    free: int
-    most: int
-
-
-def capacity(state: State, name: str) -> dict[FlavorResource, Capacity]:
-    """Returns the quota of a ClusterQueue by flavor-resource; empty if it does not exist."""
-    node = state.reservations.node(name)
-    if node is None:
-        return {}
-    return {
-        fr: Capacity(quota.nominal, node.usage.get(fr, 0), max(0, node.available(fr)), node.potential(fr))
-        for fr, quota in node.quotas.items()
-    }
-
-
-def most(state: State, name: str, resource: str) -> int | None:
-    """The most of a resource that one pod set could ever get, in the best flavor; None where it is not covered."""
-    return max((c.most for fr, c in capacity(state, name).items() if fr.resource == resource), default=None)

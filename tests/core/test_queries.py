@@ -9,12 +9,9 @@ from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.scheduling.cycle import schedule
 from core.state.queries import (
     STEP,
-    Capacity,
     Counts,
     asked,
-    capacity,
     cohort_share,
-    most,
     pending,
     pending_locally,
     place,
@@ -82,11 +79,6 @@ def test_places_are_counted_in_both_queues(found: State) -> None:
         ("two", 1, 0),
     ]
     assert place(found, Key("ns", "run")) is None
-
-
-def test_capacity_has_the_free_and_the_maximum_quota(found: State) -> None:
-    assert capacity(found, "a") == {DEFAULT: Capacity(nominal=5, used=9, free=11, most=20)}
-    assert (most(found, "a", "cpu"), most(found, "a", "memory")) == (20, None)
 
 
 def test_an_infinite_share_is_shown_as_the_greatest_number() -> None:
