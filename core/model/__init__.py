@@ -38,7 +38,15 @@ from core.model.queues import (
     ResourceGroup,
     StopPolicy,
 )
-from core.model.workload import Admission, CheckState, GateState, PodSet, PodSetAssignment, Workload
+from core.model.workload import (
+    Admission,
+    CheckState,
+    GateState,
+    PodSet,
+    PodSetAssignment,
+    TopologyRequest,
+    Workload,
+)
 
 __all__ = [
     "ANYWHERE",
@@ -77,6 +85,7 @@ __all__ = [
     "StopPolicy",
     "Taint",
     "Toleration",
+    "TopologyRequest",
     "Tried",
     "Victim",
     "Wait",

@@ -11,14 +11,32 @@ from core.model.kubernetes import ANYWHERE, Condition, Placement, Requests
 from core.model.owner import Owner
 
 
+class TopologyRequest(Struct, frozen=True, gc=False):
+    """Where the pods of a pod set should be relative to each other: all on one domain of the level ``required``, or if
+    possible ``preferred``, or anywhere (``unconstrained``); with pod sets of the same ``group``.
+
+    ``slices`` are nested, largest first: each of so many pods on one domain of a level.
+    """
+
+    required: str = ""
+    preferred: str = ""
+    unconstrained: bool = False
+    group: str = ""
+    slices: tuple[tuple[str, int], ...] = ()
+
+
 class PodSet(Struct, frozen=True, gc=False):
-    """Pods of one shape. ``requests`` are per pod and effective, with overhead, LimitRange and transformations."""
+    """Pods of one shape. ``requests`` are per pod and effective, with overhead, LimitRange and transformations.
+
+    ``topology`` is absent where nothing is asked for.
+    """
 
     name: str
     count: int
     requests: Requests
     min_count: int | None = None
     placement: Placement = ANYWHERE
+    topology: TopologyRequest | None = None
 
 
 class PodSetAssignment(Struct, frozen=True, gc=False):

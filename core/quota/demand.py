@@ -82,6 +82,7 @@ def _name(pod_set: PodSet, reclaimable: int) -> Hashable:
         pod_set.min_count,
         tuple(sorted(pod_set.requests.items())),
         _placement(pod_set.placement),
+        pod_set.topology,
     )
 
 

@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from api import names, quantity
 from api.errors import FieldError
@@ -39,12 +40,14 @@ from core.model import (
     Selector,
     Taint,
     Toleration,
+    TopologyRequest,
 )
 from core.model.owner import owner
 from core.wire.pod_requests import Effective, RequestRules, effective
 from core.wire.timestamps import maybe_epoch
 
 _MOST_CACHED = 20_000
+_NO_TOPOLOGY: Final = TopologyRequest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +334,12 @@ def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:
         asked = effective(spec, context.rules)
         count = raw["count"] if raw.get("count") is not None else 1
         pod_set = PodSet(
-            raw.get("name") or names.DEFAULT_POD_SET, count, asked.requests, raw.get("minCount"), placement(spec)
+            raw.get("name") or names.DEFAULT_POD_SET,
+            count,
+            asked.requests,
+            raw.get("minCount"),
+            placement(spec),
+            _topology_request(raw.get("topologyRequest") or {}),
         )
         if len(context.pod_sets) >= _MOST_CACHED:  # bounds memory; pod sets that are still in use are cached again
             context.pod_sets.clear()
@@ -354,8 +362,23 @@ def _serialised(raw: Raw, spec: Raw) -> bytes:
             spec.get("nodeSelector"),
             (spec.get("affinity") or {}).get("nodeAffinity"),
             spec.get("tolerations"),
+            raw.get("topologyRequest"),
         )
     ).encode()
+
+
+def _topology_request(raw: Raw) -> TopologyRequest | None:
+    """The topology request of a pod set; None if it asks nothing: labels with the index of a pod do not."""
+    level, size = raw.get("podSetSliceRequiredTopology"), raw.get("podSetSliceSize")
+    layers = raw.get("podsetSliceRequiredTopologyConstraints") or ()
+    found = TopologyRequest(
+        required=raw.get("required") or "",
+        preferred=raw.get("preferred") or "",
+        unconstrained=bool(raw.get("unconstrained")),
+        group=raw.get("podSetGroupName") or "",
+        slices=((level, size),) if level and size else tuple((layer["topology"], layer["size"]) for layer in layers),
+    )
+    return found if found != _NO_TOPOLOGY else None
 
 
 def _quotas(spec: Raw) -> dict[FlavorResource, Quota]:

@@ -28,6 +28,7 @@ from core.model import (
     StopPolicy,
     Taint,
     Toleration,
+    TopologyRequest,
 )
 from core.model.owner import Owner
 from core.wire import decode
@@ -211,6 +212,35 @@ def test_a_pod_spec_says_where_it_wants_to_run() -> None:
     assert decode.placement(spec) == Placement(
         {"zone": "a"}, ((Requirement("a", "In", ("x",)),),), (Toleration("spot", "Equal", "true", "NoSchedule"),)
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"required": "rack", "podIndexLabel": "i"}, TopologyRequest(required="rack")),
+        ({"preferred": "rack", "podSetGroupName": "g"}, TopologyRequest(preferred="rack", group="g")),
+        (
+            {"unconstrained": True, "podSetSliceRequiredTopology": "rack", "podSetSliceSize": 4},
+            TopologyRequest(unconstrained=True, slices=(("rack", 4),)),
+        ),
+        (
+            {
+                "podsetSliceRequiredTopologyConstraints": [
+                    {"topology": "block", "size": 8},
+                    {"topology": "rack", "size": 2},
+                ]
+            },
+            TopologyRequest(slices=(("block", 8), ("rack", 2))),
+        ),
+        ({"podIndexLabel": "i", "subGroupIndexLabel": "j", "subGroupCount": 2}, None),
+    ],
+    ids=["required", "preferred in a group", "slices", "nested slices", "only the labels with the index"],
+)
+def test_a_topology_request_of_a_pod_set_is_a_value(asked: Spec, expected: TopologyRequest | None) -> None:
+    raw = raw_workload()
+    raw["spec"]["podSets"][0]["topologyRequest"] = asked
+    plain, found = (decode.workload(each, decode.WorkloadContext()).pod_sets[0] for each in (raw_workload(), raw))
+    assert (plain.topology, found.topology) == (None, expected)
 
 
 def test_complaints_of_kubernetes_come_before_those_of_the_namespace() -> None:
