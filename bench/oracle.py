@@ -161,7 +161,7 @@ def _cluster_queue(state: State, name: str) -> Raw:
     reserved = _by_flavor(node.usage)
     used: dict[FlavorResource, int] = {}
     for held in node.reserved.values():
-        for fr, amount in held.usage.items() if held.admitted else ():
+        for fr, amount in held.usage.quota.items() if held.admitted else ():
             used[fr] = used.get(fr, 0) + amount
     admitted = _by_flavor(used)
     queue = state.pending.queues[name]

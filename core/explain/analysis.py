@@ -173,7 +173,8 @@ def _running(state: State, held: Reservation, now: float) -> Explanation:
         eviction = workload.condition(Condition.EVICTED)
         message = eviction.message if eviction else ""
         return Explanation(key, "being evicted", held.cluster_queue, message=message)
-    amounts = [f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(held.usage.items())]
+    used = sorted(held.usage.quota.items())
+    amounts = [f"{quantity.text(fr.resource, amount)} {fr.resource} in {fr.flavor}" for fr, amount in used]
     message = f"it holds {', '.join(amounts)}" if amounts else "it requests no resource that has quota"
     if held.admitted:
         remain = workload.condition(Condition.PODS_REMAIN)
@@ -344,7 +345,7 @@ class _Question:
                 held.workload.key,
                 held.cluster_queue,
                 held.workload.priority,
-                {fr: amount for fr, amount in held.usage.items() if fr in short and amount},
+                {fr: amount for fr, amount in held.usage.quota.items() if fr in short and amount},
             )
             for held in self._reserved()
             if held.uses(short)

@@ -10,13 +10,14 @@ Separate from ``core.quota.tree``, which knows quota alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from core.model import ClusterQueue, Key, ResourceFlavor
+from core.model import Admission, ClusterQueue, Key, ResourceFlavor, Workload
+from core.quota.capacity import Amounts, CapacityKind, FurtherCapacity, Shortage
 from core.quota.node import CohortNode, QueueNode
 from core.quota.tree import Forest
-from core.quota.usage import Reservation
+from core.quota.usage import Reservation, Usage
 
 
 @dataclass(slots=True)
@@ -30,32 +31,71 @@ class Arena:
 
     name: str
     quota: Forest
+    kinds: tuple[CapacityKind, ...] = ()
+    """The kinds of ``further`` capacity, in the order in which they are asked."""
+    further: dict[str, FurtherCapacity] = field(default_factory=dict)
     generation: int = 0
     readers: int = 0
+    queues: dict[str, QueueNode] = field(init=False)
+    cohorts: dict[str, CohortNode] = field(init=False)
 
-    @property
-    def queues(self) -> dict[str, QueueNode]:
-        """Its ClusterQueues."""
-        return self.quota.queues
-
-    @property
-    def cohorts(self) -> dict[str, CohortNode]:
-        """Its Cohorts."""
-        return self.quota.cohorts
+    def __post_init__(self) -> None:
+        self.queues, self.cohorts = self.quota.queues, self.quota.cohorts
 
     def copy(self) -> Arena:
         """Returns the same arena with separate usage; the specifications are shared."""
-        return Arena(self.name, self.quota.copy(), self.generation)
+        further = {name: capacity.copy() for name, capacity in self.further.items()}
+        return Arena(self.name, self.quota.copy(), self.kinds, further, self.generation)
+
+    def add(self, node: QueueNode, usage: Usage) -> None:
+        """Counts what a workload of a ClusterQueue uses."""
+        node.add(usage.quota)
+        if usage.further:
+            for capacity, amounts in self._limiting(usage):
+                capacity.add(node.name, amounts)
+
+    def remove(self, node: QueueNode, usage: Usage) -> None:
+        """Undoes ``add``."""
+        node.remove(usage.quota)
+        if usage.further:
+            for capacity, amounts in self._limiting(usage):
+                capacity.remove(node.name, amounts)
+
+    def fits(self, node: QueueNode, usage: Usage) -> bool:
+        """Whether a workload of a ClusterQueue could use so much more, as usage is now."""
+        if usage.further and not all(c.fits(node.name, amounts) for c, amounts in self._limiting(usage)):
+            return False
+        return node.fits(usage.quota)
+
+    def place(self, workload: Workload, admission: Admission) -> Admission | Shortage:
+        """Returns the admission with what each further capacity decides, as usage is now; or what the first lacks."""
+        for kind in self.kinds:
+            placed = self.further[kind.name].place(workload, admission)
+            if isinstance(placed, Shortage):
+                return placed
+            admission = placed
+        return admission
+
+    def _limiting(self, usage: Usage) -> Iterator[tuple[FurtherCapacity, Amounts]]:
+        for name, amounts in usage.further.items():
+            if name in self.further:
+                yield self.further[name], amounts
 
     def reserve(self, key: Key, held: Reservation) -> None:
         """Counts a reservation."""
         self.quota.reserve(key, held)
+        if held.usage.further:
+            for capacity, amounts in self._limiting(held.usage):
+                capacity.add(held.cluster_queue, amounts)
 
     def release(self, key: Key, cluster_queue: str) -> Reservation | None:
         """Stops counting a reservation."""
         held = self.quota.release(key, cluster_queue)
         if held is not None:
             self.generation += 1
+            if held.usage.further:
+                for capacity, amounts in self._limiting(held.usage):
+                    capacity.remove(held.cluster_queue, amounts)
         return held
 
     def same_specification(self, other: Arena) -> bool:
@@ -67,9 +107,11 @@ class Arena:
         self.quota.check()
 
 
-def shared_flavors(flavors: Mapping[str, ResourceFlavor]) -> set[str]:
-    """Returns the flavors whose nodes several cohort trees use: those with a topology."""
-    return {name for name, flavor in flavors.items() if flavor.topology_name is not None}
+def shared_flavors(flavors: Mapping[str, ResourceFlavor], kinds: Iterable[CapacityKind]) -> set[str]:
+    """Returns the flavors whose users are one arena: those with a topology, and those that a kind of capacity names."""
+    return {
+        name for name, flavor in flavors.items() if flavor.topology_name or any(kind.shares(flavor) for kind in kinds)
+    }
 
 
 def shared_by(queue: ClusterQueue, shared: Collection[str]) -> Iterator[str]:
@@ -77,19 +119,15 @@ def shared_by(queue: ClusterQueue, shared: Collection[str]) -> Iterator[str]:
     return (flavor for group in queue.groups for flavor in group.flavors if flavor in shared) if shared else iter(())
 
 
-def arenas_of(trees: Mapping[str, Forest], shared: Collection[str], generation: int) -> dict[str, Arena]:
-    """Returns the arenas of these trees, by name: trees in which the same shared flavor is used are one arena."""
+def trees_by_arena(trees: Mapping[str, Forest], shared: Collection[str]) -> dict[str, Forest]:
+    """Returns the trees of each arena, by its name: those in which the same shared flavor is used are together."""
     together: dict[str, list[str]] = {root: [root] for root in trees}
     user: dict[str, str] = {}
     for root in sorted(trees) if shared else ():
         for queue in trees[root].queues.values():
             for flavor in shared_by(queue.spec, shared):
                 _unite(together, user.setdefault(flavor, root), root)
-    return {
-        roots[0]: Arena(roots[0], Forest.of([trees[each] for each in roots]), generation)
-        for root, roots in together.items()
-        if root == roots[0]
-    }
+    return {root: Forest.of([trees[each] for each in roots]) for root, roots in together.items() if root == roots[0]}
 
 
 def _unite(together: dict[str, list[str]], one: str, other: str) -> None:

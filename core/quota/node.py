@@ -128,35 +128,29 @@ class Node:
         """Whether none of these flavor-resources is used beyond the quota of this subtree."""
         return not any(self.exceeds(fr) for fr in frs)
 
-    def add(self, fr: FlavorResource, amount: int) -> None:
-        """Adds ``amount`` to the usage here, and what exceeds the kept part to the parents."""
-        node: Node | None = self
-        while node is not None and amount > 0:
-            used = node.usage.get(fr, 0)
-            node.usage[fr] = used + amount
-            if node.limited:
-                amount -= max(0, node.kept.get(fr, 0) - used)
-            node = node.parent
-
-    def remove(self, fr: FlavorResource, amount: int) -> None:
-        """Undo ``add``."""
-        node: Node | None = self
-        while node is not None and amount > 0:
-            used = node.usage.get(fr, 0)
-            node.usage[fr] = used - amount
-            if node.limited:
-                amount = min(amount, used - node.kept.get(fr, 0))
-            node = node.parent
-
-    def add_all(self, amounts: Mapping[FlavorResource, int]) -> None:
-        """``add`` for each of the amounts."""
+    def add(self, amounts: Mapping[FlavorResource, int]) -> None:
+        """Adds amounts to the usage here, and what exceeds the kept part to the parents; nothing if negative."""
         for fr, amount in amounts.items():
-            self.add(fr, amount)
+            left = amount
+            node: Node | None = self
+            while node is not None and left > 0:
+                used = node.usage.get(fr, 0)
+                node.usage[fr] = used + left
+                if node.limited:
+                    left -= max(0, node.kept.get(fr, 0) - used)
+                node = node.parent
 
-    def remove_all(self, amounts: Mapping[FlavorResource, int]) -> None:
-        """``remove`` for each of the amounts."""
+    def remove(self, amounts: Mapping[FlavorResource, int]) -> None:
+        """Undoes ``add``."""
         for fr, amount in amounts.items():
-            self.remove(fr, amount)
+            left = amount
+            node: Node | None = self
+            while node is not None and left > 0:
+                used = node.usage.get(fr, 0)
+                node.usage[fr] = used - left
+                if node.limited:
+                    left = min(left, used - node.kept.get(fr, 0))
+                node = node.parent
 
     def fits(self, amounts: Mapping[FlavorResource, int]) -> bool:
         """Whether all the amounts are available together (they are different flavor-resources)."""
@@ -316,7 +310,7 @@ class QueueNode(Node):
             found = self._below[priority] = {}
             for held in self.reserved.values():
                 if held.workload.priority < priority:
-                    for fr, amount in held.usage.items():
+                    for fr, amount in held.usage.quota.items():
                         found[fr] = found.get(fr, 0) + amount
         return found
 

@@ -13,11 +13,12 @@ from typing import TypeVar
 from api.names import Condition
 from core.model import AdmissionCheck, ClusterQueue, Cohort, Key, ResourceFlavor, Workload
 from core.quota.active import ActiveCondition, cluster_queue_active
-from core.quota.arena import Arena, arenas_of, shared_by, shared_flavors
+from core.quota.arena import Arena, shared_by, shared_flavors, trees_by_arena
+from core.quota.capacity import CapacityKind, FurtherCapacity
 from core.quota.hierarchy import Hierarchy
 from core.quota.node import CohortNode, QueueNode
-from core.quota.tree import build_trees
-from core.quota.usage import Reservation
+from core.quota.tree import Forest, build_trees
+from core.quota.usage import Reservation, reservation
 
 _Name = TypeVar("_Name")
 _Item = TypeVar("_Item")
@@ -29,9 +30,11 @@ class Reservations:
     changed arenas, counts what is held in them again, and copies the names of all ClusterQueues.
     """
 
-    def __init__(self, *, concurrent_admission: bool = False) -> None:
+    def __init__(self, *, concurrent_admission: bool = False, kinds: Iterable[CapacityKind] = ()) -> None:
         self.concurrent_admission = concurrent_admission
         """Whether the feature gate is on."""
+        self.kinds = tuple(kinds)
+        """The kinds of capacity beside quota."""
         self.flavors: dict[str, ResourceFlavor] = {}
         self.checks: dict[str, AdmissionCheck] = {}
         self.hierarchy = Hierarchy()
@@ -94,7 +97,7 @@ class Reservations:
         """Builds the arenas again whose specification has changed."""
         if self.up_to_date:
             return
-        shared = shared_flavors(self.flavors)
+        shared = shared_flavors(self.flavors, self.kinds)
         cohorts, queues = self._changed(shared)
         for name in self._stale:
             self._active_conditions.pop(name, None)
@@ -163,7 +166,17 @@ class Reservations:
         """The arenas of these Cohorts and ClusterQueues, with no usage."""
         inactive = {name for name in queues if not self._active_conditions[name].active}
         known = {name: self.cohorts[name] for name in cohorts if name in self.cohorts}
-        return arenas_of(build_trees(known, queues, inactive), shared, self._generation)
+        forests = trees_by_arena(build_trees(known, queues, inactive), shared)
+        return {name: Arena(name, forest, *self._further(forest), self._generation) for name, forest in forests.items()}
+
+    def _further(self, forest: Forest) -> tuple[tuple[CapacityKind, ...], dict[str, FurtherCapacity]]:
+        """Returns the kinds of capacity that limit an arena with these trees, and the capacity of each, unused."""
+        if not self.kinds:
+            return (), {}
+        used = {name for queue in forest.queues.values() for group in queue.spec.groups for name in group.flavors}
+        flavors = {name: self.flavors[name] for name in sorted(used & self.flavors.keys())}
+        found = {kind.name: capacity for kind in self.kinds if (capacity := kind.capacity(flavors)) is not None}
+        return tuple(kind for kind in self.kinds if kind.name in found), found
 
     @property
     def rebuilt(self) -> set[str]:
@@ -210,6 +223,10 @@ class Reservations:
 
     def __contains__(self, key: Key) -> bool:
         return key in self._held
+
+    def of(self, workload: Workload, *, evicted: bool | None = None) -> Reservation:
+        """Returns the reservation that a workload's admission describes; nothing is counted."""
+        return reservation(workload, self.kinds, evicted=evicted)
 
     def hold(self, key: Key, held: Reservation) -> Reservation | None:
         """Counts a reservation and returns the one that it replaces."""
@@ -267,7 +284,7 @@ class Reservations:
         assert self._active_conditions == {
             name: self._active_condition(queue) for name, queue in self.cluster_queues.items()
         }
-        shared = shared_flavors(self.flavors)
+        shared = shared_flavors(self.flavors, self.kinds)
         expected = self._build(self.cohorts, self.cluster_queues, shared)
         assert expected.keys() == self._arenas.keys(), "the arenas are not those of the specifications"
         assert all(arena.same_specification(expected[name]) for name, arena in self._arenas.items()), (
@@ -282,6 +299,11 @@ class Reservations:
         }
         for arena in self._arenas.values():
             arena.check()
+            anew = expected[arena.name]
+            for queue in arena.queues.values():
+                for key, held in queue.reserved.items():
+                    anew.reserve(key, held)
+            assert arena.further == anew.further, f"usage of {arena.name} beside quota is not that of its reservations"
 
     def _active_condition(self, queue: ClusterQueue) -> ActiveCondition:
         return cluster_queue_active(

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.model import ClusterQueue, Cohort, Key
+from core.model import ClusterQueue, Cohort, FlavorResource, Key
 from core.quota.node import CohortNode, Node, QueueNode
 from core.quota.usage import Reservation
 
@@ -65,19 +65,30 @@ class Forest:
             and all(_alike(node, other.cohorts[name]) for name, node in self.cohorts.items())
         )
 
+    def add(self, cluster_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
+        """Counts what a workload of a ClusterQueue uses."""
+        self.queues[cluster_queue].add(amounts)
+
+    def remove(self, cluster_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
+        """Undoes ``add``."""
+        self.queues[cluster_queue].remove(amounts)
+
+    def fits(self, cluster_queue: str, amounts: Mapping[FlavorResource, int]) -> bool:
+        """Whether a ClusterQueue has all the amounts available, as usage is now."""
+        return self.queues[cluster_queue].fits(amounts)
+
     def reserve(self, key: Key, held: Reservation) -> None:
-        """Count a reservation in its ClusterQueue."""
-        node = self.queues[held.cluster_queue]
-        node.hold(key, held)
-        node.add_all(held.usage)
+        """Counts a reservation in its ClusterQueue."""
+        self.queues[held.cluster_queue].hold(key, held)
+        self.add(held.cluster_queue, held.usage.quota)
 
     def release(self, key: Key, cluster_queue: str) -> Reservation | None:
-        """Stop counting a reservation."""
+        """Stops counting a reservation."""
         node = self.queues[cluster_queue]
         held = node.reserved.get(key)
         if held is not None:
             node.drop(key)
-            node.remove_all(held.usage)
+            self.remove(cluster_queue, held.usage.quota)
         return held
 
     def check(self) -> None:
@@ -87,7 +98,7 @@ class Forest:
             node.usage = {}
         for queue in fresh.queues.values():
             for held in queue.reserved.values():
-                queue.add_all(held.usage)
+                queue.add(held.usage.quota)
             lowest = min((held.workload.priority for held in queue.reserved.values()), default=math.inf)
             assert queue.lowest() == lowest, f"the lowest priority in {queue.name} is {lowest}"
         for mine, theirs in ((self.queues, fresh.queues), (self.cohorts, fresh.cohorts)):

@@ -6,13 +6,15 @@ Rules: finished pods are not requested again (https://kueue.sigs.k8s.io/docs/con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
+from typing import TypeVar
 
 from msgspec import Struct
 
 from api import names
-from core.model import FlavorResource, Requests, Workload
+from core.model import Admission, FlavorResource, Requests, Workload
+from core.quota.capacity import Amounts, CapacityKind
 
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
@@ -51,6 +53,49 @@ def totals(workload: Workload) -> tuple[PodSetTotal, ...]:
     return tuple(found)
 
 
+_NOTHING: Mapping[str, Amounts] = {}
+_Place = TypeVar("_Place", bound=Hashable)
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """What a workload uses, or would use, of every capacity of its arena: quota, and the ``further`` ones by name."""
+
+    quota: Mapping[FlavorResource, int] = {}
+    further: Mapping[str, Amounts] = _NOTHING
+
+    def beyond(self, other: Usage) -> Usage:
+        """Returns how much more this is than another usage; negative where it is less."""
+        if not self.further and not other.further:
+            return Usage(_difference(self.quota, other.quota))
+        further = {}
+        for name in sorted({*self.further, *other.further}):
+            mine, its = self.further.get(name, {}), other.further.get(name, {})
+            further[name] = _difference({**dict.fromkeys(its, 0), **mine}, its)
+        return Usage(_difference(self.quota, other.quota), further)
+
+    @property
+    def resources(self) -> set[str] | None:
+        """The resources of which it may use some; None if also a further capacity, for which any workload may wait."""
+        return None if self.further else {fr.resource for fr in self.quota}
+
+    def freed(self, now: Usage) -> set[str] | None:
+        """Returns the resources of which less is used than before; None if it is less of a further capacity, for which
+        any workload may wait.
+        """
+        for name, amounts in self.further.items():
+            left = now.further.get(name, {})
+            if any(amount > left.get(place, 0) for place, amount in amounts.items()):
+                return None
+        return {fr.resource for fr, amount in self.quota.items() if amount > now.quota.get(fr, 0)}
+
+
+NO_USAGE = Usage()
+
+
+def _difference(amounts: Mapping[_Place, int], other: Mapping[_Place, int]) -> dict[_Place, int]:
+    return {place: amount - other.get(place, 0) for place, amount in amounts.items()}
+
+
 class Reservation(Struct, frozen=True, gc=False):
     """A workload that holds quota in a ClusterQueue.
 
@@ -60,14 +105,14 @@ class Reservation(Struct, frozen=True, gc=False):
 
     workload: Workload
     cluster_queue: str
-    usage: Mapping[FlavorResource, int]
+    usage: Usage
     admitted: bool
     evicted: bool
     rank: tuple[bool, int, float, str]
 
     def uses(self, frs: frozenset[FlavorResource]) -> bool:
         """Whether it was assigned any of these flavor-resources."""
-        return not frs.isdisjoint(self.usage)
+        return not frs.isdisjoint(self.usage.quota)
 
 
 def holds_quota(workload: Workload) -> bool:
@@ -86,8 +131,15 @@ def finished(workload: Workload) -> bool:
     return workload.holds(names.Condition.FINISHED)
 
 
-def reservation(workload: Workload, *, now: float | None = None, evicted: bool | None = None) -> Reservation:
-    """The reservation that ``workload.admission`` describes; its time is that of QuotaReserved=True, or ``now``."""
+def reservation(
+    workload: Workload,
+    kinds: Iterable[CapacityKind] = (),
+    *,
+    evicted: bool | None = None,
+) -> Reservation:
+    """The reservation that ``workload.admission`` describes, with its usage of these kinds of further capacity; its
+    time is that of QuotaReserved=True.
+    """
     admission = workload.admission
     usage: dict[FlavorResource, int] = {}
     counts = {pod_set.name: pod_set.count for pod_set in workload.pod_sets}
@@ -100,13 +152,19 @@ def reservation(workload: Workload, *, now: float | None = None, evicted: bool |
             fr = FlavorResource(flavor, resource)
             usage[fr] = usage.get(fr, 0) + amount
     reserved = workload.condition(names.Condition.QUOTA_RESERVED)
-    since = reserved.since if reserved is not None and reserved.status else (now or 0.0)
+    since = reserved.since if reserved is not None and reserved.status else 0.0
     gone = workload.holds(names.Condition.EVICTED) or not workload.active if evicted is None else evicted
     return Reservation(
         workload=workload,
         cluster_queue=admission.cluster_queue if admission else "",
-        usage=usage,
+        usage=Usage(usage, further_usage(workload, admission, kinds)) if kinds and admission else Usage(usage),
         admitted=workload.holds(names.Condition.ADMITTED),
         evicted=gone,
         rank=(not gone, workload.priority, -since, workload.uid),
     )
+
+
+def further_usage(workload: Workload, admission: Admission, kinds: Iterable[CapacityKind]) -> Mapping[str, Amounts]:
+    """Returns what a workload uses with an admission of each of these kinds of capacity; only those it uses at all."""
+    found = {kind.name: amounts for kind in kinds if (amounts := kind.amounts(workload, admission))}
+    return found or _NOTHING

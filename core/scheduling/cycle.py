@@ -21,7 +21,6 @@ from core.model import (
     FlavorResource,
     Key,
     Plan,
-    PodSetAssignment,
     QueueingStrategy,
     Requests,
     Requeue,
@@ -40,8 +39,8 @@ from core.quota.usage import Reservation
 from core.scheduling import variants
 from core.scheduling.fair_order import tournament
 from core.scheduling.flavors import Mode
-from core.scheduling.nomination import Entry, Nomination
-from core.scheduling.preemption.candidates import Borrowers, Candidate, Preemptor, add_usage, remove_usage
+from core.scheduling.nomination import Entry, Nomination, proposal
+from core.scheduling.preemption.candidates import Borrowers, Candidate, Preemptor
 from core.scheduling.snapshot import Head, Snapshot
 
 _FAILED = (CheckState.RETRY, CheckState.REJECTED)
@@ -136,11 +135,13 @@ class _Cycle:
         node = arena.queues[head.cluster_queue]
         replaced = replaced_slice(head.workload, node)
         if replaced is None:
-            return Entry(self._preemptor(head, node, self.borrowers.setdefault(node.root(), {})), arena)
-        return Entry(self._preemptor(head, node, {}, gone={replaced.key}), arena, replaced=replaced)
+            return Entry(self._preemptor(head, arena, node, self.borrowers.setdefault(node.root(), {})), arena)
+        return Entry(self._preemptor(head, arena, node, {}, gone={replaced.key}), arena, replaced=replaced)
 
-    def _preemptor(self, head: Head, node: QueueNode, borrowers: Borrowers, gone: set[Key] | None = None) -> Preemptor:
-        return Preemptor(head, node, self.policy, self.snapshot.local_usage, gone or set(), borrowers)
+    def _preemptor(
+        self, head: Head, arena: Arena, node: QueueNode, borrowers: Borrowers, gone: set[Key] | None = None
+    ) -> Preemptor:
+        return Preemptor(head, arena, node, self.policy, self.snapshot.local_usage, gone or set(), borrowers)
 
     def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
         """Heads that waited only for the pods of other workloads come first. In Kueue no other head is decided while
@@ -212,12 +213,13 @@ class _Cycle:
         if preempts and not entry.targets:
             preemptor = self.policy.prioritize_preemptors and entry.head.preemptor
             if entry.node.spec.preemption.reclaim_within_cohort != "Any" or preemptor:
-                entry.node.add_all(_reserved_for(entry))
-            return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, entry.assignment.message, alike=True)
+                entry.node.add(_reserved_for(entry))
+            reason = entry.assignment.no_fit_reason or PendingReason.WAITING_FOR_QUOTA
+            return self._wait(entry, reason, entry.assignment.message, alike=True)
         if preempts and entry.head.workload.closed_gates:
             return self._wait(entry, PendingReason.ADMISSION_GATED, messages.PREEMPTION_GATED, gated=True)
         if entry.deferred:
-            entry.node.add_all(entry.usage)
+            entry.arena.add(entry.node, entry.usage)
             reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
             return self._wait(entry, reason, messages.OVERLAPPING_FITS, preempting=True)
         if self._taken(entry, preempted):
@@ -228,7 +230,7 @@ class _Cycle:
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.NO_LONGER_FITS, again=True)
         if entry.targets:
             preempted.update({target.key: target for target in entry.targets})
-        entry.node.add_all(entry.usage)
+        entry.arena.add(entry.node, entry.usage)
         if entry.replaced is not None:
             self.replaced.add(entry.replaced.key)
         if preempts:
@@ -267,21 +269,21 @@ class _Cycle:
     def _fits(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
         """Whether the head fits when all victims are gone, its own and those of earlier heads."""
         if not preempted and not entry.targets:
-            return entry.node.fits(entry.usage)
+            return entry.arena.fits(entry.node, entry.usage) or entry.place_again()
         gone = {**preempted, **{target.key: target for target in entry.targets}}.values()
-        remove_usage(gone)
-        fits = entry.node.fits(entry.usage)
-        add_usage(gone)
+        entry.preemptor.remove(gone)
+        fits = entry.arena.fits(entry.node, entry.usage) or entry.place_again()
+        entry.preemptor.add(gone)
         return fits
 
     def _recompute(self, entry: Entry, preempted: dict[Key, Candidate], nomination: Nomination) -> None:
         """Work the entry out again as if the victims of others were gone, keeping to the flavors it had."""
         others = list(preempted.values())
-        remove_usage(others)
+        entry.preemptor.remove(others)
         gone = {*preempted, *([entry.replaced.key] if entry.replaced is not None else [])}
-        entry.preemptor = self._preemptor(entry.head, entry.node, {}, gone=gone)
+        entry.preemptor = self._preemptor(entry.head, entry.arena, entry.node, {}, gone=gone)
         nomination.settle(entry, pinned=entry.assignment.chosen)
-        add_usage(others)
+        entry.preemptor.add(others)
         entry.deferred = entry.assignment.mode is Mode.FIT
         self.recomputed.append((entry.node.name, self._outcome(entry, preempted)))
 
@@ -388,7 +390,7 @@ def _reserved_for(entry: Entry) -> dict[FlavorResource, int]:
     """
     node = entry.node
     found = {}
-    for fr, amount in entry.usage.items():
+    for fr, amount in entry.usage.quota.items():
         quota = node.quotas.get(fr)
         nominal = quota.nominal if quota else 0
         used = node.usage.get(fr, 0)
@@ -403,13 +405,8 @@ def _reserved_for(entry: Entry) -> dict[FlavorResource, int]:
 
 
 def _reserve(entry: Entry) -> Reserve:
-    pod_sets = []
-    for assigned in entry.assignment.pod_sets:
-        flavors = {resource: choice.fr.flavor for resource, choice in assigned.choices.items()}
-        usage = {resource: assigned.requests[resource] for resource in flavors}
-        pod_sets.append(PodSetAssignment(assigned.name, flavors, usage, assigned.count))
     workload = entry.head.workload
-    admission = Admission(entry.node.name, tuple(pod_sets))
+    admission = entry.admission or proposal(entry.node, entry.assignment)
     return Reserve(workload, admission, _admitted(workload, admission, entry), entry.assignment.considered)
 
 

@@ -8,9 +8,8 @@ sharing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from core.model import FlavorResource
 from core.model.policy import SchedulingPolicy
 from core.quota.node import CohortNode, Node
 from core.quota.shares import Rank, Share, share
@@ -90,7 +89,7 @@ class _Bracket:
     def _order(self, entry: Entry) -> dict[str, _Order]:
         """By cohort on the path to the root, the sort key of the member below it, were the entry admitted."""
         node: Node = entry.node
-        more: Mapping[FlavorResource, int] = entry.usage
+        more = entry.usage.quota
         found: dict[str, _Order] = {}
         for cohort in node.ancestors():
             found[cohort.name] = self._key(entry, share(node, more))
@@ -102,7 +101,7 @@ class _Bracket:
         workload, policy = entry.head.workload, self._policy
         return (
             policy.prioritize_preemptors and not entry.head.preemptor,
-            policy.prioritize_non_borrowing and its.borrows_any(entry.usage),
+            policy.prioritize_non_borrowing and its.borrows_any(entry.usage.quota),
             its.rank,
             -workload.priority if policy.priority_sorting_within_cohort else 0,
             entry.head.time,

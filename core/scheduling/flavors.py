@@ -13,14 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from api.names import PODS_RESOURCE, Fungibility, PendingReason
 from core.matching.placement import Mismatch, mismatch
 from core.model import FlavorResource, Placement, Requests, ResourceFlavor, ResourceGroup, Tried, messages
 from core.model.policy import SchedulingPolicy
+from core.quota.capacity import Shortage
 from core.quota.demand import Demand
 from core.quota.node import QueueNode, borrowing_level
-from core.quota.usage import PodSetTotal, search_order
+from core.quota.usage import NO_USAGE, PodSetTotal, Usage, search_order
 
 
 class Mode(enum.IntEnum):
@@ -96,7 +98,8 @@ class Assignment(Struct, gc=False):
     """The assignment of a workload: all pod sets up to the first that fits in no flavor."""
 
     pod_sets: list[Assigned] = field(default_factory=list)
-    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    usage: Usage = NO_USAGE
+    """Its quota; what it uses of other capacities follows from the admission that they make of it."""
     level: int = 0
     mode: Mode = _NO_FIT
     """The worst of all pod sets."""
@@ -116,6 +119,21 @@ class Assignment(Struct, gc=False):
             if each.mistake:
                 return messages.malformed_pod_set(each.name, each.mistake)
         return "; ".join(messages.pod_set(a.name, a.reasons) for a in self.pod_sets if a.reasons)
+
+    def short_of(self, shortage: Shortage) -> Assignment:
+        """Returns the assignment as it is when a further capacity lacks room for it: it fits after preemption in the
+        flavors concerned, or never.
+        """
+        mode = Mode.PREEMPT if shortage.ever else _NO_FIT
+        pod_sets = []
+        for each in self.pod_sets:
+            short = {r: replace(c, mode=mode) for r, c in each.choices.items() if c.fr.flavor in shortage.flavors}
+            if short:
+                choices, reasons = {**each.choices, **short}, [*each.reasons, shortage.message]
+                pod_sets.append(replace(each, choices=choices, reasons=reasons, mode=mode))
+            else:
+                pod_sets.append(each)
+        return Assignment(pod_sets, self.usage, self.level, mode, shortage.reason)
 
     @property
     def needs_preemption(self) -> frozenset[FlavorResource]:
@@ -182,16 +200,17 @@ class Search(Struct, gc=False):
 
     def assign(self, totals: Sequence[PodSetTotal]) -> Assignment:
         """Find flavors for pod sets of these sizes (those of the demand, or fewer pods)."""
-        found = Assignment(mode=_FIT if totals else _NO_FIT)
+        quota: dict[FlavorResource, int] = {}
+        found = Assignment(usage=Usage(quota), mode=_FIT if totals else _NO_FIT)
         for index, total in enumerate(totals):
-            assigned = self._pod_set(index, total, found.usage)
+            assigned = self._pod_set(index, total, quota)
             found.pod_sets.append(assigned)
             if assigned.reasons:
                 assigned.mode = min((choice.mode for choice in assigned.choices.values()), default=_NO_FIT)
                 found.mode = min(found.mode, assigned.mode)
             for resource, choice in assigned.choices.items():
                 fr = choice.fr
-                found.usage[fr] = found.usage.get(fr, 0) + assigned.requests[resource]
+                quota[fr] = quota.get(fr, 0) + assigned.requests[resource]
                 if choice.level > found.level:
                     found.level = choice.level
             if assigned.reasons and not assigned.choices:

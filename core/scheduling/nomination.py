@@ -12,16 +12,17 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from msgspec import field as struct_field
 
-from core.model import FlavorResource, ResourceFlavor
+from core.model import Admission, PodSetAssignment, ResourceFlavor
 from core.model.policy import SchedulingPolicy
 from core.quota.arena import Arena
+from core.quota.capacity import Shortage
 from core.quota.demand import Demand
 from core.quota.node import QueueNode
-from core.quota.usage import PodSetTotal
+from core.quota.usage import NO_USAGE, PodSetTotal, Usage, further_usage
 from core.scheduling import search_cache
 from core.scheduling.flavors import Assignment, Mismatches, Mode, Search
 from core.scheduling.preemption.algorithm import find_targets, simulate
-from core.scheduling.preemption.candidates import Candidate, Preemptor, add_usage, remove_usage
+from core.scheduling.preemption.candidates import Candidate, Preemptor, Room
 from core.scheduling.snapshot import Head
 
 _FIT = Mode.FIT
@@ -39,6 +40,10 @@ class Entry(Struct, gc=False):
     """The slice whose quota it takes over: it needs only the difference."""
     whole: bool = True
     """Whether the search for flavors began with the first one."""
+    admission: Admission | None = None
+    """The assignment as the further capacities of the arena place it; None if there are none, or no room."""
+    usage: Usage = NO_USAGE
+    """The usage that its admission adds."""
 
     @property
     def head(self) -> Head:
@@ -50,13 +55,28 @@ class Entry(Struct, gc=False):
         """Its ClusterQueue."""
         return self.preemptor.node
 
-    @property
-    def usage(self) -> dict[FlavorResource, int]:
-        """The usage that its admission adds."""
-        if self.replaced is None:
-            return self.assignment.usage
-        before = self.replaced.held.usage
-        return {fr: amount - before.get(fr, 0) for fr, amount in self.assignment.usage.items()}
+    def count(self) -> None:
+        """Sets the usage that follows from its assignment and admission."""
+        self.usage = self.assignment.usage
+        if self.admission is not None:
+            further = further_usage(self.head.workload, self.admission, self.arena.kinds)
+            self.usage = Usage(self.assignment.usage.quota, further)
+        if self.replaced is not None:
+            self.usage = self.usage.beyond(self.replaced.held.usage)
+
+    def place_again(self) -> bool:
+        """Places its admission where there is room now, if an earlier head has taken the place; whether there is."""
+        if self.admission is None or not self.node.fits(self.usage.quota):
+            return False
+        own = () if self.replaced is None else (self.replaced,)
+        self.preemptor.remove(own)
+        placed = self.arena.place(self.head.workload, proposal(self.node, self.assignment))
+        self.preemptor.add(own)
+        if isinstance(placed, Shortage):
+            return False
+        self.admission = placed
+        self.count()
+        return self.arena.fits(self.node, self.usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +94,14 @@ class Nomination:
         """
         if entry.replaced is None:
             self._settle(entry, pinned)
-            return
-        admission = entry.replaced.held.workload.admission
-        remove_usage((entry.replaced,))
-        self._settle(entry, {given.name: given.flavors for given in admission.pod_sets} if admission else {})
-        add_usage((entry.replaced,))
+        else:
+            admission = entry.replaced.held.workload.admission
+            entry.preemptor.remove((entry.replaced,))
+            self._settle(entry, {given.name: given.flavors for given in admission.pod_sets} if admission else {})
+            entry.preemptor.add((entry.replaced,))
+        entry.usage = entry.assignment.usage
+        if entry.admission is not None or entry.replaced is not None:
+            entry.count()
 
     def _settle(self, entry: Entry, pinned: Mapping[str, Mapping[str, str]] | None) -> None:
         preemptor = entry.preemptor
@@ -97,38 +120,71 @@ class Nomination:
             replaces=entry.replaced is not None,
         )
         entry.whole = pinned is None and (search.resume is None or not search.resume.unfinished)
-        entry.assignment, alone = search_cache.assign(search, preemptor)
-        if entry.assignment.mode is _FIT:
-            entry.targets = []
-            return
-        entry.targets = [] if alone else self._targets(entry.assignment, preemptor, demand)
-        if entry.targets:
+        assignment, alone = search_cache.assign(search, preemptor)
+        entry.assignment, entry.targets, entry.admission = self._placed(assignment, preemptor, alone=alone)
+        if entry.assignment.mode is _FIT or entry.targets:
             return
         if self.policy.partial_admission and demand.reducible:
             self._reduce(entry, search, preemptor)
 
-    def _targets(self, assignment: Assignment, preemptor: Preemptor, demand: Demand) -> list[Candidate]:
+    def _placed(
+        self, assignment: Assignment, preemptor: Preemptor, *, alone: bool = False
+    ) -> tuple[Assignment, list[Candidate], Admission | None]:
+        """Returns the assignment, the victims that it needs, and the admission that the further capacities make of it.
+
+        The assignment needs preemption, or does not fit, if one of them lacks room. ``alone`` is whether it is certain
+        that no workload can be preempted for its quota.
+        """
+        if not preemptor.arena.kinds:
+            return assignment, [] if alone or assignment.mode is _FIT else self._targets(assignment, preemptor), None
+        proposed = proposal(preemptor.node, assignment)
+        if assignment.mode is _FIT:
+            placed = preemptor.arena.place(preemptor.head.workload, proposed)
+            if not isinstance(placed, Shortage):
+                return assignment, [], placed
+            assignment, alone = assignment.short_of(placed), False
+        targets = [] if alone else self._targets(assignment, preemptor, proposed)
+        if not targets:
+            return assignment, [], None
+        preemptor.remove(targets)
+        placed = preemptor.arena.place(preemptor.head.workload, proposed)
+        preemptor.add(targets)
+        return assignment, targets, None if isinstance(placed, Shortage) else placed
+
+    def _targets(
+        self, assignment: Assignment, preemptor: Preemptor, proposed: Admission | None = None
+    ) -> list[Candidate]:
         if not assignment.mode.preempts:
             return []
-        return find_targets(preemptor, assignment.needs_preemption, assignment.requests(demand.totals))
+        room = Room(assignment.requests(preemptor.head.demand.totals), proposed)
+        return find_targets(preemptor, assignment.needs_preemption, room)
 
     def _reduce(self, entry: Entry, search: Search, preemptor: Preemptor) -> None:
         """Finds the greatest number of pods that fits, by bisection: a number below one that fits is assumed to fit."""
         demand = entry.head.demand
         deltas = [p.count - (p.count if p.min_count is None else p.min_count) for p in demand.pod_sets]
         low, high = 0, sum(deltas) + 1
-        found: tuple[int, Assignment, list[Candidate]] | None = None
+        found: tuple[int, tuple[Assignment, list[Candidate], Admission | None]] | None = None
         while low < high:
             middle = (low + high) // 2
             totals = _smaller(demand, deltas, middle)
-            assignment = search.assign(totals)
-            targets = self._targets(assignment, preemptor, demand)
-            if assignment.mode is _FIT or targets:
-                found, high = (middle, assignment, targets), middle
+            smaller = self._placed(search.assign(totals), preemptor)
+            if smaller[0].mode is _FIT or smaller[1]:
+                found, high = (middle, smaller), middle
             else:
                 low = middle + 1
         if found is not None and found[0] == low:
-            entry.assignment, entry.targets = found[1], found[2]
+            entry.assignment, entry.targets, entry.admission = found[1]
+
+
+def proposal(node: QueueNode, assignment: Assignment) -> Admission:
+    """Returns the admission that an assignment proposes, before any further capacity has completed it."""
+    pod_sets = []
+    for assigned in assignment.pod_sets:
+        flavors = {resource: choice.fr.flavor for resource, choice in assigned.choices.items()}
+        usage = {resource: assigned.requests[resource] for resource in flavors}
+        pod_sets.append(PodSetAssignment(assigned.name, flavors, usage, assigned.count))
+    return Admission(node.name, tuple(pod_sets))
 
 
 def _smaller(demand: Demand, deltas: Sequence[int], step: int) -> tuple[PodSetTotal, ...]:

@@ -96,6 +96,6 @@ class LocalQueueUsage:
         total = {resource: 0 for group in (spec.groups if spec else ()) for resource in group.resources}
         for workload in self._reservations.by_local_queue.get(key, ()):
             held = self._reservations.get(workload)
-            for fr, amount in held.usage.items() if held is not None and held.admitted else ():
+            for fr, amount in held.usage.quota.items() if held is not None and held.admitted else ():
                 total[fr.resource] = total.get(fr.resource, 0) + amount
         return total

@@ -360,7 +360,7 @@ class WhatIf(Lookup):
         node = self._node(cluster_queue)
         if node is None:
             return
-        node.add_all(amounts)
+        node.add(amounts)
         used = self._used.setdefault(cluster_queue, {})
         for fr, amount in amounts.items():
             used[fr] = used.get(fr, 0) + amount

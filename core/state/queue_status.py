@@ -115,7 +115,7 @@ def used(held: Iterable[Reservation]) -> dict[FlavorResource, int]:
     """Returns the usage that the reservations add up to."""
     total: dict[FlavorResource, int] = {}
     for each in held:
-        for fr, amount in each.usage.items():
+        for fr, amount in each.usage.quota.items():
             total[fr] = total.get(fr, 0) + amount
     return total
 

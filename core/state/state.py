@@ -61,9 +61,10 @@ from core.model import Condition as StatusCondition
 from core.model.policy import SchedulingPolicy
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
+from core.quota.capacity import CapacityKind
 from core.quota.checks import required_checks
 from core.quota.reservations import Reservations, put
-from core.quota.usage import Reservation, finished, holds_quota, reservation
+from core.quota.usage import NO_USAGE, Reservation, finished, holds_quota
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.kinship import Counted, Kinship
 from core.state.local_queue_usage import LocalQueueUsage
@@ -74,9 +75,10 @@ from core.state.wake_ups import WakeUps, fits
 class State:
     """The queues, the quota in use, and what they depend on. All setters are idempotent; None deletes."""
 
-    def __init__(self, policy: SchedulingPolicy | None = None) -> None:
+    def __init__(self, policy: SchedulingPolicy | None = None, kinds: Iterable[CapacityKind] = ()) -> None:
+        """``kinds`` are the capacities beside quota that limit what is admitted."""
         self.policy = policy or SchedulingPolicy()
-        self.reservations = Reservations(concurrent_admission=self.policy.concurrent_admission)
+        self.reservations = Reservations(concurrent_admission=self.policy.concurrent_admission, kinds=kinds)
         self.pending = PendingWorkloads(self.policy)
         self.local_queue_usage = LocalQueueUsage(self.pending, self.reservations)
         self.namespaces: dict[str, Labels] = {}
@@ -166,7 +168,7 @@ class State:
                 self._preempted.quota_released(key, held.cluster_queue)
             else:
                 self._preempted.discard(key)
-            self._count_reservation(key, reservation(held.workload))
+            self._count_reservation(key, self.reservations.of(held.workload))
             self._mark_ready([held.cluster_queue])
         if key in self._assumed:
             self._assumed.discard(key)
@@ -370,9 +372,8 @@ class State:
         conditions = (*kept, *(StatusCondition(name, True, since=since) for name in names))
         self._assumed.add(key)
         self.local_queue_usage.charge(workload, decision.admission.cluster_queue)
-        self._count_reservation(
-            key, reservation(replace(workload, admission=decision.admission, conditions=conditions))
-        )
+        admitted = replace(workload, admission=decision.admission, conditions=conditions)
+        self._count_reservation(key, self.reservations.of(admitted))
         for each in self.kinship.concerned(workload):
             self._count(each)
 
@@ -407,7 +408,7 @@ class State:
             if counted is Counted.SUCCESSOR:
                 self._release_reservation(key)
             else:
-                self._count_reservation(key, reservation(workload, evicted=key in self._evicting or None))
+                self._count_reservation(key, self.reservations.of(workload, evicted=key in self._evicting or None))
         elif key not in self._assumed or not workload.active:
             self._assumed.discard(key)
             self._evicting.discard(key)
@@ -436,7 +437,7 @@ class State:
         if held is not None and not held.evicted and held.workload.priority == victim.workload.priority:
             self._evicting.add(key)
             self._preempted.add(key, preemptor, self.pending.now)
-            self.reservations.hold(key, reservation(held.workload, evicted=True))
+            self.reservations.hold(key, self.reservations.of(held.workload, evicted=True))
 
     def _count_reservation(self, key: Key, held: Reservation) -> None:
         """Counts a reservation; if it is smaller or has a lower priority than before, wakes the workloads that may now
@@ -445,10 +446,10 @@ class State:
         waiting = bool(self.reservations.unready)
         old = self.reservations.hold(key, held)
         if old is not None:
-            freed = {fr.resource for fr, amount in old.usage.items() if amount > held.usage.get(fr, 0)}
+            freed = old.usage.freed(held.usage)
             if old.cluster_queue != held.cluster_queue or held.workload.priority < old.workload.priority:
-                freed |= {fr.resource for fr in old.usage}
-            if freed:
+                freed = old.usage.resources
+            if freed is None or freed:
                 self._plan_wake_up(old.cluster_queue, freed)
         self._pods_ready(waiting)
 
@@ -456,7 +457,7 @@ class State:
         waiting = bool(self.reservations.unready)
         held = self.reservations.release(key)
         if held is not None:
-            self._plan_wake_up(held.cluster_queue, {fr.resource for fr, amount in held.usage.items() if amount})
+            self._plan_wake_up(held.cluster_queue, held.usage.freed(NO_USAGE))
             if held.workload.variant_of:  # the other variants may have been refused because of it
                 self._wake_parked_alone([held.cluster_queue])
             self._pods_ready(waiting)

@@ -38,14 +38,15 @@ def starts(
     arena, demand = reservations.arenas[name], state.pending.demands.of(newcomer)
     node = arena.queues[cluster_queue]
     head = Head(newcomer, cluster_queue, demand, newcomer.created)
-    if not node.spec.fungibility.prefers_preemption and Preemptor(head, node, state.policy).hopeless(node.spec.quotas):
+    preemptor = Preemptor(head, arena, node, state.policy)
+    if not node.spec.fungibility.prefers_preemption and preemptor.hopeless(node.spec.quotas):
         return False
     if len(arena.queues) > QUEUES or sum(len(queue.reserved) for queue in arena.queues.values()) > HOLDERS:
         return None
     if more:
         arena = arena.copy()
         for other in more.keys() & arena.queues.keys():
-            arena.queues[other].add_all(more[other])
+            arena.queues[other].add(more[other])
     snapshot = Snapshot(
         arenas={name: arena},
         arena_of={cluster_queue: name},

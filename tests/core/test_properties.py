@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from core.model import FlavorResource, Key, Quota, Reserve, Wait
 from core.scheduling.cycle import schedule
 from core.scheduling.preemption.algorithm import find_targets
-from core.scheduling.preemption.candidates import Preemptor, add_usage, remove_usage
+from core.scheduling.preemption.candidates import Preemptor, Room
 from core.state.drain import drain
 from core.state.state import State
 from tests.core.worlds import FLAVORS, RESOURCES, admitted, copy, crowded, worlds
@@ -23,7 +23,7 @@ def outcome(state: State) -> dict[Key, object]:
     found: dict[Key, object] = {}
     for key in state.workloads:
         held = state.reservations.get(key)
-        found[key] = None if held is None else (held.cluster_queue, dict(held.usage), held.evicted)
+        found[key] = None if held is None else (held.cluster_queue, dict(held.usage.quota), held.evicted)
     return found
 
 
@@ -183,22 +183,22 @@ def test_usage_that_is_kept_is_usage_recomputed_after_every_cycle(state: State) 
 def test_a_set_of_victims_is_not_enough_when_any_one_is_left_out(state: State) -> None:
     snapshot = state.snapshot()
     for head in state.heads(NOW):
-        tree = snapshot.arenas[snapshot.arena_of[head.cluster_queue]].copy()
-        node = tree.queues[head.cluster_queue]
-        preemptor = Preemptor(head, node, state.policy)
+        arena = snapshot.arenas[snapshot.arena_of[head.cluster_queue]].copy()
+        node = arena.queues[head.cluster_queue]
+        preemptor = Preemptor(head, arena, node, state.policy)
         requests = {FlavorResource("fa", r): amount for r, amount in head.demand.totals[0].requests.items()}
         need = frozenset(fr for fr, amount in requests.items() if amount > max(0, node.available(fr)))
-        targets = find_targets(preemptor, need, requests) if need else []
-        tree.check()
+        targets = find_targets(preemptor, need, room := Room(requests)) if need else []
+        arena.check()
         if not targets:
             continue
-        remove_usage(targets)
-        assert preemptor.fits(requests, borrowing=True)
-        borrowing = not preemptor.fits(requests, borrowing=False)
+        preemptor.remove(targets)
+        assert preemptor.fits(room, borrowing=True)
+        borrowing = not preemptor.fits(room, borrowing=False)
         for target in targets:
-            add_usage([target])
-            assert not preemptor.fits(requests, borrowing=borrowing), f"{target.key} need not go"
-            remove_usage([target])
+            preemptor.add([target])
+            assert not preemptor.fits(room, borrowing=borrowing), f"{target.key} need not go"
+            preemptor.remove([target])
 
 
 @thorough

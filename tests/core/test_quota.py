@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from core.model import ClusterQueue, Cohort, Key, Quota
 from core.quota.node import QueueNode, borrowing_level
 from core.quota.tree import Forest, build_trees, circular
-from core.quota.usage import Reservation
+from core.quota.usage import Reservation, Usage
 from tests.builders import DEFAULT, cluster_queue, workload
 
 
@@ -17,13 +17,13 @@ def only(*queues: ClusterQueue, cohorts: dict[str, Cohort] | None = None) -> For
 
 def test_a_queue_alone_has_its_nominal_quota() -> None:
     node = only(cluster_queue("a", 5)).queues["a"]
-    node.add(DEFAULT, 2)
+    node.add({DEFAULT: 2})
     assert (node.available(DEFAULT), node.potential(DEFAULT), borrowing_level(node, DEFAULT, 9)) == (3, 5, (0, False))
 
 
 def test_members_of_a_cohort_borrow_what_others_do_not_use() -> None:
     tree = only(cluster_queue("a", 5, cohort="all"), cluster_queue("b", 3, cohort="all"))
-    tree.queues["b"].add(DEFAULT, 2)
+    tree.queues["b"].add({DEFAULT: 2})
     assert (tree.queues["a"].available(DEFAULT), tree.queues["a"].potential(DEFAULT)) == (6, 8)
 
 
@@ -31,7 +31,7 @@ def test_a_borrowing_limit_bounds_what_is_borrowed_and_a_lending_limit_what_is_l
     tree = only(cluster_queue("a", 5, cohort="all", borrowing=1), cluster_queue("b", 6, cohort="all", lending=2))
     a, b = tree.queues["a"], tree.queues["b"]
     assert (a.potential(DEFAULT), b.potential(DEFAULT)) == (6, 11)
-    b.add(DEFAULT, 6)
+    b.add({DEFAULT: 6})
     assert a.available(DEFAULT) == 5
 
 
@@ -74,7 +74,7 @@ def test_usage_that_is_kept_is_usage_recomputed(
         if any(key in queue.reserved for queue in tree.queues.values()):
             tree.release(key, next(q.name for q in tree.queues.values() if key in q.reserved))
         else:
-            usage = {DEFAULT: amount}
+            usage = Usage({DEFAULT: amount})
             tree.reserve(key, Reservation(workload(key.name, amount), name, usage, True, False, (True, 0, 0.0, "")))
         tree.check()
         copy = tree.copy()

@@ -6,28 +6,24 @@ module.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from api.names import PODS_RESOURCE
 from core.model import FlavorResource
 from core.quota.node import borrowing_level
 from core.scheduling.flavors import Mode
-from core.scheduling.preemption.candidates import Candidate, Preemptor, add_usage, remove_usage
+from core.scheduling.preemption.candidates import Candidate, Preemptor, Room
 from core.scheduling.preemption.classical import classical_targets, out_of_reach
 from core.scheduling.preemption.fair import fair_targets
 
 
-def find_targets(
-    preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
-) -> list[Candidate]:
-    """Returns the workloads to preempt so that the requests fit, if room is needed in ``need``; empty if no preemption
+def find_targets(preemptor: Preemptor, need: frozenset[FlavorResource], room: Room) -> list[Candidate]:
+    """Returns the workloads to preempt so that there is room, if it is needed in ``need``; empty if no preemption
     helps.
     """
     if preemptor.hopeless(need):
         return []
     if preemptor.policy.fair_sharing is None:
-        return classical_targets(preemptor, need, requests)
-    return fair_targets(preemptor, need, requests, preemptor.policy.fair_sharing)
+        return classical_targets(preemptor, need, room)
+    return fair_targets(preemptor, need, room, preemptor.policy.fair_sharing)
 
 
 def impossible(preemptor: Preemptor, fr: FlavorResource, amount: int) -> bool:
@@ -47,11 +43,11 @@ def simulate(preemptor: Preemptor, fr: FlavorResource, amount: int, level: int) 
 
     ``level`` is the level without preemption; it is returned if no workload can be preempted.
     """
-    targets = [] if preemptor.hopeless((fr,)) else find_targets(preemptor, frozenset((fr,)), {fr: amount})
+    targets = [] if preemptor.hopeless((fr,)) else find_targets(preemptor, frozenset((fr,)), Room({fr: amount}))
     if not targets:
         return Mode.NO_CANDIDATES, level
-    remove_usage(targets)
+    preemptor.remove(targets)
     level, _ = borrowing_level(preemptor.node, fr, amount)
-    add_usage(targets)
+    preemptor.add(targets)
     inside = any(target.node is preemptor.node for target in targets)
     return (Mode.PREEMPT if inside else Mode.RECLAIM), level

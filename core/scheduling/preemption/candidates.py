@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct, field
 
 from api.names import PreemptionPolicy
-from core.model import FlavorResource, Key, Workload
+from core.model import Admission, FlavorResource, Key, Workload
 from core.model.policy import SchedulingPolicy
 from core.queue.admission_fair_sharing import USAGE_BASED
 from core.queue.order import queue_time
+from core.quota.arena import Arena
+from core.quota.capacity import Shortage
 from core.quota.node import CohortNode, QueueNode
 from core.quota.usage import Reservation
 from core.scheduling.snapshot import Head
@@ -44,13 +46,21 @@ Borrowers = dict[FlavorResource, list[QueueNode]]
 """Cache: which nodes use more than their own quota. It must be emptied when usage changes."""
 
 
+class Room(Struct, gc=False):
+    """The room that a preemptor needs: quota, and an admission that every further capacity of the arena can place."""
+
+    quota: Mapping[FlavorResource, int]
+    admission: Admission | None = None
+
+
 class Preemptor(Struct, gc=False):
-    """A head that needs room in its tree. ``gone`` are workloads that other heads preempt and that count no longer.
+    """A head that needs room in its arena. ``gone`` are workloads that other heads preempt and that count no longer.
 
     ``borrowers`` is shared by all preemptors that read the same usage of the same tree.
     """
 
     head: Head
+    arena: Arena
     node: QueueNode
     policy: SchedulingPolicy
     local_usage: Mapping[Key, float] = field(default_factory=dict)
@@ -112,15 +122,25 @@ class Preemptor(Struct, gc=False):
             if held.uses(need) and key not in self.gone and self.satisfies(policy, held.workload):
                 yield held
 
-    def fits(self, requests: Mapping[FlavorResource, int], *, borrowing: bool) -> bool:
-        """Whether the requests fit as usage is now."""
+    def fits(self, room: Room, *, borrowing: bool) -> bool:
+        """Whether there is room as usage is now."""
         node = self.node
-        for fr, amount in requests.items():
+        for fr, amount in room.quota.items():
             if not borrowing and node.exceeds(fr, amount):
                 return False
             if amount > 0 and amount > node.available(fr):
                 return False
-        return True
+        return room.admission is None or not isinstance(self.arena.place(self.head.workload, room.admission), Shortage)
+
+    def remove(self, targets: Iterable[Candidate]) -> None:
+        """Judges as if these were gone."""
+        for target in targets:
+            self.arena.remove(target.node, target.held.usage)
+
+    def add(self, targets: Iterable[Candidate]) -> None:
+        """Undoes ``remove``."""
+        for target in targets:
+            self.arena.add(target.node, target.held.usage)
 
     def rank(self, held: Reservation) -> tuple[bool, bool, float, int, float, str]:
         """Sort key of candidates: evicted, of other ClusterQueues, more usage of its LocalQueue, then as
@@ -134,26 +154,12 @@ class Preemptor(Struct, gc=False):
         return (not_evicted, mine, -used, priority, since, uid)
 
 
-def remove_usage(targets: Iterable[Candidate]) -> None:
-    """Judge as if they were gone."""
-    for target in targets:
-        target.node.remove_all(target.held.usage)
-
-
-def add_usage(targets: Iterable[Candidate]) -> None:
-    """Undo ``remove_usage``."""
-    for target in targets:
-        target.node.add_all(target.held.usage)
-
-
-def fill_back(
-    preemptor: Preemptor, targets: list[Candidate], requests: Mapping[FlavorResource, int], *, borrowing: bool
-) -> list[Candidate]:
+def fill_back(preemptor: Preemptor, targets: list[Candidate], room: Room, *, borrowing: bool) -> list[Candidate]:
     """The targets without those that are not needed, last ones first; all of them are removed from usage before."""
     needed = targets[-1:]
     for target in reversed(targets[:-1]):
-        add_usage((target,))
-        if not preemptor.fits(requests, borrowing=borrowing):
-            remove_usage((target,))
+        preemptor.add((target,))
+        if not preemptor.fits(room, borrowing=borrowing):
+            preemptor.remove((target,))
             needed.append(target)
     return needed

@@ -15,16 +15,14 @@ from dataclasses import dataclass
 from api.names import PreemptedReason, PreemptionPolicy
 from core.model import FlavorResource
 from core.quota.node import CohortNode, Node, QueueNode
-from core.scheduling.preemption.candidates import Candidate, Preemptor, add_usage, fill_back, remove_usage
+from core.scheduling.preemption.candidates import Candidate, Preemptor, Room, fill_back
 
 
-def classical_targets(
-    preemptor: Preemptor, need: frozenset[FlavorResource], requests: Mapping[FlavorResource, int]
-) -> list[Candidate]:
-    """Returns the workloads to preempt so that the requests fit, if room is needed in ``need``; empty if no preemption
+def classical_targets(preemptor: Preemptor, need: frozenset[FlavorResource], room: Room) -> list[Candidate]:
+    """Returns the workloads to preempt so that there is room, if it is needed in ``need``; empty if no preemption
     helps.
     """
-    return _Classical(preemptor, need, requests).targets()
+    return _Classical(preemptor, need, room).targets()
 
 
 def out_of_reach(preemptor: Preemptor, requests: Mapping[FlavorResource, int]) -> bool:
@@ -39,11 +37,11 @@ class _Classical:
 
     preemptor: Preemptor
     need: frozenset[FlavorResource]
-    requests: Mapping[FlavorResource, int]
+    room: Room
 
     def targets(self) -> list[Candidate]:
-        own, within = _own_room(self.preemptor, self.requests)
-        if not own and not _reaches_out(self.preemptor, self.requests, within=within):
+        own, within = _own_room(self.preemptor, self.room.quota)
+        if not own and not _reaches_out(self.preemptor, self.room.quota, within=within):
             return []
         hierarchical, prioritized = self._from_cohort(within=within)
         if not own and not hierarchical and not prioritized:
@@ -80,12 +78,12 @@ class _Classical:
         for candidate in candidates:
             if not self._valid(candidate, borrowing=borrowing):
                 continue
-            remove_usage((candidate,))
+            self.preemptor.remove((candidate,))
             targets.append(candidate)
-            if self.preemptor.fits(self.requests, borrowing=borrowing):
-                needed = fill_back(self.preemptor, targets, self.requests, borrowing=borrowing)
+            if self.preemptor.fits(self.room, borrowing=borrowing):
+                needed = fill_back(self.preemptor, targets, self.room, borrowing=borrowing)
                 break
-        add_usage(needed or targets)
+        self.preemptor.add(needed or targets)
         return needed
 
     def _valid(self, candidate: Candidate, *, borrowing: bool) -> bool:
@@ -124,7 +122,7 @@ class _Classical:
         if node.spec.preemption.reclaim_within_cohort == PreemptionPolicy.NEVER:
             return hierarchical, prioritized
         forbidden = node.spec.preemption.borrow_within_cohort == PreemptionPolicy.NEVER
-        advantage, remaining = _fits_quota(node, self.requests)
+        advantage, remaining = _fits_quota(node, self.room.quota)
         seen: CohortNode | None = None
         for cohort in node.ancestors():
             found = hierarchical if advantage else prioritized

@@ -8,7 +8,7 @@ S2-b), https://kueue.sigs.k8s.io/docs/concepts/preemption/ (fair sharing).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from core.model.policy import Strategy
 from core.quota.node import CohortNode, Node, QueueNode
 from core.quota.shares import Rank, Share, share
 from core.quota.usage import Reservation
-from core.scheduling.preemption.candidates import Candidate, Preemptor, add_usage, fill_back, remove_usage
+from core.scheduling.preemption.candidates import Candidate, Preemptor, Room, fill_back
 
 _LOWEST: Rank = (0, -1.0)
 
@@ -27,23 +27,23 @@ _LOWEST: Rank = (0, -1.0)
 def fair_targets(
     preemptor: Preemptor,
     need: frozenset[FlavorResource],
-    requests: Mapping[FlavorResource, int],
+    room: Room,
     strategies: Sequence[Strategy],
 ) -> list[Candidate]:
-    """Returns the workloads to preempt so that the requests fit, if room is needed in ``need``; empty if no preemption
+    """Returns the workloads to preempt so that there is room, if it is needed in ``need``; empty if no preemption
     helps.
     """
     candidates = _candidates(preemptor, need)
     if not candidates:
         return []
-    search = _Fair(preemptor, need, requests)
-    preemptor.node.add_all(requests)
+    search = _Fair(preemptor, need, room)
+    preemptor.node.add(room.quota)
     left = search.first(candidates, strategies[0])
     if not search.fits and len(strategies) > 1:
         search.second(left)
-    preemptor.node.remove_all(requests)
-    needed = fill_back(preemptor, search.targets, requests, borrowing=True) if search.fits else []
-    add_usage(needed if search.fits else search.targets)
+    preemptor.node.remove(room.quota)
+    needed = fill_back(preemptor, search.targets, room, borrowing=True) if search.fits else []
+    preemptor.add(needed if search.fits else search.targets)
     return needed
 
 
@@ -65,11 +65,11 @@ def _candidates(preemptor: Preemptor, need: frozenset[FlavorResource]) -> dict[s
 
 @dataclass(slots=True)
 class _Fair:
-    """One search: ``targets`` are taken out of usage, with the preemptor's requests counted in."""
+    """One search: ``targets`` are taken out of usage, with the preemptor's quota counted in."""
 
     preemptor: Preemptor
     need: frozenset[FlavorResource]
-    requests: Mapping[FlavorResource, int]
+    room: Room
     targets: list[Candidate] = field(default_factory=list)
     fits: bool = False
 
@@ -113,21 +113,21 @@ class _Fair:
             if strategy is Strategy.LESS_THAN_INITIAL_SHARE:
                 allowed = new < old
             else:
-                remove_usage((target,))
+                self.preemptor.remove((target,))
                 allowed = new <= share(its).rank
-                add_usage((target,))
+                self.preemptor.add((target,))
             if allowed:
                 self._take(target, PreemptedReason.IN_COHORT_FAIR_SHARING)
                 return
             left.setdefault(member.name, []).append(target)
 
     def _take(self, target: Candidate, reason: str) -> None:
-        remove_usage((target,))
+        self.preemptor.remove((target,))
         self.targets.append(replace(target, reason=reason))
         node = self.preemptor.node
-        node.remove_all(self.requests)
-        self.fits = self.preemptor.fits(self.requests, borrowing=True)
-        node.add_all(self.requests)
+        node.remove(self.room.quota)
+        self.fits = self.preemptor.fits(self.room, borrowing=True)
+        node.add(self.room.quota)
 
 
 def _below_common(one: QueueNode, other: QueueNode) -> tuple[Node, Node]:

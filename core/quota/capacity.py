@@ -1,0 +1,85 @@
+"""What the workloads of an arena use up together: quota is the first capacity, and others may stand beside it.
+
+Quota is chosen by the search for flavors (``core.scheduling.flavors``). A further capacity (nodes in a topology,
+licences of a program) then completes the admission that the search proposes, or says what it lacks. From there on all
+are treated alike: the cycle and preemption add, remove and compare ``Usage``. State counts the usage of a reservation
+by its admission alone, so that a restart counts the same.
+
+Separate from ``core.quota.arena``, which has one capacity of each kind, so that a kind needs no more than this module
+and the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from core.model import Admission, ResourceFlavor, Workload
+
+Place = TypeVar("Place", bound=Hashable)
+"""Whatever a capacity counts by: a flavor-resource, the domain of a topology, a licence."""
+Amounts = Mapping[Hashable, int]
+"""Amount by place."""
+
+
+class Capacity(Protocol[Place]):
+    """What is used up, in one arena.
+
+    A slice that replaces a larger one adds negative amounts; these fit always.
+    """
+
+    def copy(self) -> Capacity[Place]:
+        """Returns the same capacity with separate usage."""
+
+    def add(self, cluster_queue: str, amounts: Mapping[Place, int]) -> None:
+        """Counts what a workload of a ClusterQueue uses."""
+
+    def remove(self, cluster_queue: str, amounts: Mapping[Place, int]) -> None:
+        """Undoes ``add``."""
+
+    def fits(self, cluster_queue: str, amounts: Mapping[Place, int]) -> bool:
+        """Whether a workload of a ClusterQueue could use the amounts too, as usage is now."""
+
+
+class Shortage(Struct, frozen=True, gc=False):
+    """What a further capacity lacks for an admission. ``reason`` and ``message`` are for the workload's status.
+
+    ``flavors`` are those in which room is missing. ``ever`` is whether there would be room if nothing were in use: then
+    preemption may help.
+    """
+
+    reason: str
+    message: str
+    flavors: frozenset[str]
+    ever: bool
+
+
+class FurtherCapacity(Capacity[Hashable], Protocol):
+    """A capacity beside quota."""
+
+    def copy(self) -> FurtherCapacity:
+        """Returns the same capacity with separate usage."""
+
+    def place(self, workload: Workload, admission: Admission) -> Admission | Shortage:
+        """Returns the admission with what this capacity decides (such as a placement), as usage is now; or why there is
+        none.
+        """
+
+
+class CapacityKind(Protocol):
+    """A kind of further capacity. State is created with those in use."""
+
+    @property
+    def name(self) -> str:
+        """Its name in ``Usage.further``."""
+
+    def shares(self, flavor: ResourceFlavor) -> bool:
+        """Whether trees of cohorts that use this flavor use the same of this capacity, and so are one arena."""
+
+    def capacity(self, flavors: Mapping[str, ResourceFlavor]) -> FurtherCapacity | None:
+        """Returns the unused capacity of an arena with these flavors; None if it limits nothing there."""
+
+    def amounts(self, workload: Workload, admission: Admission) -> Amounts:
+        """Returns what a workload uses of it with an admission; finished (reclaimable) pods use nothing."""
