@@ -24,14 +24,14 @@ OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
 def prebuilt(s: JobSituation) -> Action | None:
     """Adopts the Workload that the job names; None if that is done and it matches the job.
 
-    While it does not exist, or has another owner, the job waits, as it does for a Workload whose quota pods of an
-    earlier job may use (if that job was deleted without them). A Workload that differs from the job is finished. The
-    job adopts the slice that replaces it, too.
+    While it does not exist, has another owner or is that of a group of pods, the job waits, as it does for a Workload
+    whose quota pods of an earlier job may use (if that job was deleted without them). A Workload that differs from the
+    job is finished. The job adopts the slice that replaces it, too.
     """
     if not s.prebuilt_name:
         return None
     by = meta.controller(s.prebuilt) if s.prebuilt is not None else None
-    if s.prebuilt is None or (by is not None and not s.owns(s.prebuilt)):
+    if s.prebuilt is None or (by is not None and not s.owns(s.prebuilt)) or _of_a_group(s.prebuilt):
         return _waits(s)
     if by is None:
         others = uid_of(s.prebuilt) != s.job["metadata"]["uid"]
@@ -48,6 +48,11 @@ def prebuilt(s: JobSituation) -> Action | None:
         return None
     after = transitions.finished(value, FinishedReason.OUT_OF_SYNC, OUT_OF_SYNC, s.now)
     return WorkloadStatus.between(value, after, "finish")
+
+
+def _of_a_group(raw: Raw) -> bool:
+    """Whether a Workload was made for a group of pods, which none of them controls: they run with its quota."""
+    return meta.annotations(raw).get(names.Annotation.IS_GROUP_WORKLOAD) == "true"
 
 
 def _waits(s: JobSituation) -> Action:

@@ -66,8 +66,12 @@ def test_the_workload_that_a_job_names_becomes_its_own_and_the_job_starts_with_i
 
 @pytest.mark.parametrize(
     "raw",
-    [None, merged(brought(), {"metadata": {"ownerReferences": OTHERS}})],
-    ids=["there is none", "another object has it"],
+    [
+        None,
+        merged(brought(), {"metadata": {"ownerReferences": OTHERS}}),
+        merged(brought(), {"metadata": {"annotations": {"kueue.x-k8s.io/is-group-workload": "true"}}}),
+    ],
+    ids=["there is none", "another object has it", "a group of pods runs with it"],
 )
 def test_a_job_waits_for_the_workload_that_it_names_and_gets_no_other(raw: Raw | None) -> None:
     stop = decide(naming(job(suspend=False), raw))
