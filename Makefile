@@ -146,7 +146,7 @@ release: $(STAMP) ## Build all files of a release from a tag, twice, and compare
 	@test -n "$(TAG)" || { echo "make release TAG=v$(VERSION)" >&2; exit 2; }
 	@$(BIN)/python -m release $(TAG) --out dist/$(TAG) $(RELEASE)
 
-generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights of the chart, docs/feedback.md
+generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights of the chart, tables of docs
 	$(BIN)/python -m api.crds charts/seiretsu/templates/crds
 	$(BIN)/python -m api.feature_gates charts/seiretsu/templates/_feature_gates.tpl
 	$(BIN)/python -m webhook.configuration_table charts/seiretsu/templates/_configuration_table.tpl
@@ -155,6 +155,7 @@ generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights o
 	$(BIN)/python -m webhook.backstop charts/seiretsu/templates/backstop.yaml
 	$(BIN)/python -m controller.user_roles charts/seiretsu/templates/_user_roles.tpl
 	$(BIN)/python -m core.feedback.page docs/feedback.md
+	$(BIN)/python -m core.jobs.page docs/job-kinds.md
 
 tools: $(STAMP) ## Build the control plane's programs, where they are missing
 	@$(BIN)/seiretsu cluster tools $(CONTROL_PLANE) >/dev/null

@@ -33,6 +33,9 @@ DISPATCHER_ALL_AT_ONCE: Final = "kueue.x-k8s.io/multikueue-dispatcher-all-at-onc
 DISPATCHER_INCREMENTAL: Final = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
 # Well-known defaults.
+BATCH_JOB: Final = "batch/job"
+DEFAULT_FRAMEWORKS: Final = (BATCH_JOB,)
+"""What ``integrations.frameworks`` has where it is not set."""
 DEFAULT_POD_SET: Final = "main"
 DEFAULT_LOCAL_QUEUE: Final = "default"
 DEFAULT_WORKLOAD_PRIORITY_CLASS: Final = "default"

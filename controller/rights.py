@@ -50,15 +50,18 @@ DEFINITIONS: Final[Raw] = {
 certificate is Seiretsu's own.
 """
 
-HEAD: Final = """{{- /* Made by `make generate` from controller/watched.py. */ -}}
+HEAD: Final = (
+    """{{- /* Made by `make generate` from controller/watched.py. */ -}}
 {{- define "seiretsu.rules" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
-{{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
-{{- $gates := default (dict) $configuration.featureGates -}}
+"""
+    + kinds.FRAMEWORKS_IN_HELM
+    + """{{- $gates := default (dict) $configuration.featureGates -}}
 {{- $kept := default (dict) (default (dict) $configuration.objectRetentionPolicies).workloads -}}
 {{- $guard := default (dict) (default (dict) $configuration.seiretsu).guard -}}
 {{- $external := default (list) (default (dict) $configuration.integrations).externalFrameworks -}}
 """
+)
 ELASTIC: Final = 'ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false"'
 VARIANTS: Final = 'eq (toString (get $gates "ConcurrentAdmission")) "true"'
 GUARD: Final = 'ne (toString $guard.action) "Ignore"'

@@ -121,7 +121,7 @@ class Settings:
     policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
     reading: Reading = field(default_factory=Reading)
     life: LifePolicy = field(default_factory=LifePolicy)
-    frameworks: tuple[str, ...] = ("batch/job",)
+    frameworks: tuple[str, ...] = names.DEFAULT_FRAMEWORKS
     external_frameworks: tuple[str, ...] = ()
     manage_jobs_without_queue_name: bool = False
     identifier_annotations: bool = True

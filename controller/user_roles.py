@@ -49,12 +49,15 @@ def covered() -> Iterator[Covered]:
             yield Covered(resource.kind.lower(), resource.group, resource.plural, True, "edit", condition)
 
 
-HEAD: Final = """{{- /* Made by `make generate` from controller/user_roles.py. */ -}}
+HEAD: Final = (
+    """{{- /* Made by `make generate` from controller/user_roles.py. */ -}}
 {{- define "seiretsu.userRoles" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
-{{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
-kinds:
 """
+    + kinds.FRAMEWORKS_IN_HELM
+    + """kinds:
+"""
+)
 TAIL: Final = "{{- end -}}\n"
 
 

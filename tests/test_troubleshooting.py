@@ -31,7 +31,7 @@ CPU: Final = FlavorResource("standard", "cpu")
 def refused() -> str:
     """The error of an invalid Configuration."""
     with pytest.raises(ConfigurationError) as caught:
-        configuration.load("managJobs: true", namespace="x", frameworks=(), feedback_rules=())
+        configuration.load("managJobs: true", namespace="x", frameworks={}, feedback_rules=())
     return str(caught.value)
 
 

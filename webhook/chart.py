@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import yaml
 
+from core.jobs.kinds import FRAMEWORKS_IN_HELM
 from webhook.configurations import MANAGED_NAMESPACES, Endpoint, Options, match_conditions, webhook, written_by
 from webhook.hooks import HOOKS, Hook, Phase
 from webhook.settings import Account, Settings
@@ -47,17 +48,20 @@ _SERVED: Final = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1
 POLICIES: Final = f"and .Values.admissionPolicies.enabled ({_SERVED.format('ValidatingAdmissionPolicy')})"
 """Helm: the API server enforces the validating policies."""
 SUSPENDING: Final = _SERVED.format("MutatingAdmissionPolicy")
-HEAD: Final = """{{- /* Made by `make generate` from webhook/hooks.py. */ -}}
+HEAD: Final = (
+    """{{- /* Made by `make generate` from webhook/hooks.py. */ -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- $all := default false $configuration.manageJobsWithoutQueueName -}}
-{{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}
-{{- $gates := default (dict) $configuration.featureGates -}}
+"""
+    + FRAMEWORKS_IN_HELM
+    + """{{- $gates := default (dict) $configuration.featureGates -}}
 {{- $controllers := default (dict) (default (dict) $configuration.seiretsu).controllers -}}
 {{- $external := list -}}
 {{- range (default (list) (default (dict) $configuration.integrations).externalFrameworks) -}}
 {{- $parts := splitn "." 3 . -}}{{- $external = append $external (printf "%s.%s" $parts._0 $parts._2) -}}
 {{- end -}}
 """
+)
 _CONFIGURATION: Final = """apiVersion: admissionregistration.k8s.io/v1
 kind: {kind}
 metadata:

@@ -15,11 +15,9 @@ from typing import Any, Final
 import yaml
 
 from api.configuration.model import Configuration
-from api.configuration.rules import FRAMEWORKS
 from api.names import CONFIG_GROUP, V1BETA1, V1BETA2
 from core.feedback.catalog import NAMES
-from core.jobs.kinds import ALL
-from core.jobs.pod_owners import POD_OWNERS
+from core.jobs.kinds import supported
 from core.model import Raw
 
 OLDER: Final = {
@@ -38,12 +36,11 @@ def table() -> Raw:
     """
     schema = Configuration.model_json_schema(by_alias=True)
     sections = {"Configuration": schema, **schema["$defs"]}
-    queued = [*(kind.framework for kind in ALL), *(owner.framework for owner in POD_OWNERS)]
     return {
         "sections": {name: _fields(each) for name, each in sections.items()},
         "older": OLDER,
         "versions": [f"{CONFIG_GROUP}/{version}" for version in (V1BETA2, V1BETA1)],
-        "frameworks": sorted({*FRAMEWORKS, *queued}),
+        "frameworks": sorted(supported()),
         "rules": sorted(NAMES),
     }
 

@@ -44,7 +44,7 @@ class Settings:
     namespace: str = names.NAMESPACE
     manage_jobs_without_queue_name: bool = False
     managed_jobs_namespace_selector: Raw | None = None
-    frameworks: frozenset[str] = frozenset({"batch/job"})
+    frameworks: frozenset[str] = frozenset(names.DEFAULT_FRAMEWORKS)
     external_frameworks: frozenset[str] = frozenset()
     gates: feature_gates.Gates = field(default_factory=dict)
     feedback: FeedbackPolicy = field(default_factory=FeedbackPolicy)

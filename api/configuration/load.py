@@ -20,8 +20,6 @@ from api.names import CONFIG_GROUP, DISPATCHER_INCREMENTAL, NAMESPACE, V1BETA1, 
 from api.objects import Raw
 
 _VERSIONS: Final = (f"{CONFIG_GROUP}/{V1BETA2}", f"{CONFIG_GROUP}/{V1BETA1}")
-_ALPHA: Final = {"sparkoperator.k8s.io/sparkapplication": "SparkApplicationIntegration"}
-"""Integrations by the feature gate that they need."""
 _BOTH_STRATEGIES: Final = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
 
@@ -46,16 +44,16 @@ def load(
     text: str,
     *,
     namespace: str = NAMESPACE,
-    frameworks: Collection[str] | None = None,
+    frameworks: Mapping[str, str] | None = None,
     feedback_rules: Collection[str] | None = None,
     cluster_rules: Collection[str] = (),
 ) -> Loaded:
     """Reads a Configuration of v1beta2 or v1beta1; an empty text means all defaults.
 
-    `namespace` is that of the process, used if the text has none. `frameworks`, if given, are the integrations that are
-    queued: others that Kueue has give a warning. `feedback_rules`, if given, are the rules that exist:
-    others are errors. `cluster_rules` are those that are only about objects without a namespace. Raises
-    ConfigurationError with all errors.
+    `namespace` is that of the process, used if the text has none. `frameworks`, if given, are the integrations that
+    exist, each with the feature gate that it needs ('' for none): others are errors. `feedback_rules`, if given, are
+    the rules that exist: others are errors. `cluster_rules` are those that are only about objects without a namespace.
+    Raises ConfigurationError with all errors.
     """
     raw, errors = _document(text)
     version = raw.pop("apiVersion", _VERSIONS[0])
@@ -73,13 +71,10 @@ def load(
     configuration, found = _read(raw)
     errors += found
     gates, found, told = _gates(configuration.feature_gates)
-    errors += [*found, *rules.check(configuration, frameworks or ()), *_known(configuration, feedback_rules)]
-    errors += _alpha(configuration, gates)
+    errors += [*found, *rules.check(configuration, gates, frameworks), *_known(configuration, feedback_rules)]
     if errors:
         raise ConfigurationError(errors)
     on = waits and not gates["DisableWaitForPodsReady"]
-    if frameworks is not None:
-        told += _not_queued(configuration, frameworks)
     if configuration.resources.device_class_mappings:
         told.append(
             "resources.deviceClassMappings: has no effect: devices of ResourceClaims are not counted in this release;"
@@ -288,26 +283,6 @@ def _known(configuration: Configuration, feedback_rules: Collection[str] | None)
             for index, rule in enumerate(feedback.rules)
             if rule.name not in known
         ),
-    ]
-
-
-def _alpha(configuration: Configuration, gates: Mapping[str, bool]) -> Iterator[FieldError]:
-    """Yields an error for each integration that a feature gate must enable, as in Kueue."""
-    for index, name in enumerate(configuration.integrations.frameworks):
-        gate = _ALPHA.get(name)
-        if gate is not None and not gates.get(gate):
-            yield invalid(
-                f"integrations.frameworks[{index}]", name, f"is an alpha feature: enable the feature gate {gate}"
-            )
-
-
-def _not_queued(configuration: Configuration, frameworks: Collection[str]) -> list[str]:
-    """Returns a warning for each integration that is enabled and is not among these, which are queued."""
-    return [
-        f'integrations.frameworks[{index}]: "{name}" is not supported by Seiretsu, which supports'
-        f" {', '.join(frameworks)}: such objects start immediately and count in no quota"
-        for index, name in enumerate(configuration.integrations.frameworks)
-        if name not in frameworks
     ]
 
 

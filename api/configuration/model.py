@@ -9,7 +9,7 @@ from api.configuration.base import Duration, Int32, Section
 from api.configuration.feedback import SeiretsuSection
 from api.configuration.multikueue import MultiKueue
 from api.configuration.resources import Resources
-from api.names import LEADER_ELECTION_ID, NAMESPACE, NAMESPACE_NAME_LABEL
+from api.names import DEFAULT_FRAMEWORKS, LEADER_ELECTION_ID, NAMESPACE, NAMESPACE_NAME_LABEL
 from api.v1beta2.base import LabelSelector, LabelSelectorRequirement
 
 _Port = Annotated[int, Field(ge=1, le=65535)]
@@ -114,7 +114,7 @@ class ClientConnection(Section):
 class Integrations(Section):
     """The kinds of jobs that are queued."""
 
-    frameworks: list[str] = Field(default_factory=lambda: ["batch/job"])
+    frameworks: list[str] = Field(default_factory=lambda: [*DEFAULT_FRAMEWORKS])
     external_frameworks: list[str] = Field(default_factory=list)
     label_keys_to_copy: list[str] = Field(default_factory=list)
 

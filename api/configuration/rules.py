@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from ipaddress import ip_address
 from itertools import chain
@@ -16,27 +16,6 @@ from api.names import DISPATCHER_INCREMENTAL, NAMESPACE_NAME_LABEL
 from api.selector import matches
 from api.validate.common import NEGATIVE
 
-FRAMEWORKS: Final = (
-    "batch/job",
-    "deployment",
-    "jobset.x-k8s.io/jobset",
-    "kubeflow.org/jaxjob",
-    "kubeflow.org/mpijob",
-    "kubeflow.org/paddlejob",
-    "kubeflow.org/pytorchjob",
-    "kubeflow.org/tfjob",
-    "kubeflow.org/xgboostjob",
-    "leaderworkerset.x-k8s.io/leaderworkerset",
-    "pod",
-    "ray.io/raycluster",
-    "ray.io/rayjob",
-    "ray.io/rayservice",
-    "sparkoperator.k8s.io/sparkapplication",
-    "statefulset",
-    "trainer.kubeflow.org/trainjob",
-    "workload.codeflare.dev/appwrapper",
-)
-"""Every integration Kueue has."""
 _STRATEGIES: Final = (
     ("LessThanOrEqualToFinalShare",),
     ("LessThanInitialShare",),
@@ -49,10 +28,14 @@ _MOST_TRACKED: Final = 16
 _MOST_TRACKED_OF_WORKLOADS: Final = 12
 
 
-def check(configuration: Configuration, queued: Collection[str] = ()) -> list[FieldError]:
-    """Returns everything that does not fit together. `queued` are integrations that exist in addition to Kueue's."""
+def check(
+    configuration: Configuration, gates: Mapping[str, bool], frameworks: Mapping[str, str] | None = None
+) -> list[FieldError]:
+    """Returns everything that does not fit together. `frameworks` are the integrations that exist, each with the
+    feature gate that it needs ('' for none); without them any name is accepted.
+    """
     found = (rule(configuration) for rule in _RULES)
-    return [*_frameworks(configuration, (*FRAMEWORKS, *queued)), *chain.from_iterable(found)]
+    return [*_frameworks(configuration, gates, frameworks), *chain.from_iterable(found)]
 
 
 def _negative(path: str, value: timedelta | None) -> list[FieldError]:
@@ -75,15 +58,19 @@ def _wait_for_pods_ready(configuration: Configuration) -> Iterator[FieldError]:
             yield invalid(f"waitForPodsReady.requeuingStrategy.{name}", value, NEGATIVE)
 
 
-def _frameworks(configuration: Configuration, known: Iterable[str]) -> Iterator[FieldError]:
-    known = tuple(dict.fromkeys(known))
+def _frameworks(
+    configuration: Configuration, gates: Mapping[str, bool], known: Mapping[str, str] | None
+) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, name in enumerate(configuration.integrations.frameworks):
         path = f"integrations.frameworks[{index}]"
-        if name not in known:
-            yield not_supported(path, name, known)
+        gate = (known or {}).get(name, "")
+        if known is not None and name not in known:
+            yield not_supported(path, name, sorted(known))
         elif name in seen:
             yield duplicate(path, name)
+        elif gate and not gates.get(gate):
+            yield invalid(path, name, f"is an alpha feature: enable the feature gate {gate}")
         seen.add(name)
 
 

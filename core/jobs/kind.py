@@ -99,6 +99,9 @@ class Share(Protocol):
         """Returns the first object that was equal to ``raw``; with fields of its own a new one with the same values."""
 
 
+ANY_KIND: Final = "*"
+
+
 class JobKind(Mirrored):
     """A kind of job; a subclass defines the first group of attributes and the four abstract methods."""
 
@@ -109,6 +112,14 @@ class JobKind(Mirrored):
     pods_path: ClassVar[Path]
     """The field that holds all pod templates, or the only one."""
 
+    counted: ClassVar[str] = ""
+    """Its pod sets and what each counts, for the table of docs/job-kinds.md."""
+    gate: ClassVar[str] = ""
+    """The feature gate without which its framework is refused; '' for none."""
+    makes: ClassVar[tuple[str, ...]] = ()
+    """The kinds that its controller creates and that own others, which may be jobs: the walk from a job to its owners
+    reads those only if what may be above them is enabled. ``ANY_KIND`` for all.
+    """
     implied_by: ClassVar[tuple[str, ...]] = ()
     """Frameworks that enable this kind too, for the jobs that ``covers`` names."""
     optional: ClassVar[bool] = True

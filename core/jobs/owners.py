@@ -12,50 +12,30 @@ owner's controller did not write (``webhook.trust``, docs/security.md). Nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from api import names
 from api.names import Annotation
 from api.objects import Resource
 from core.jobs import meta
-from core.jobs.kind import JobKind
+from core.jobs.kind import ANY_KIND, JobKind
 from core.jobs.kinds import ALL
-from core.jobs.pod_owners import PodOwner
+from core.jobs.pod_owners import POD_OWNERS, PodOwner
 from core.model import Raw, Workload
 from core.model.owner import Level, Owner, Reference, reference
 
 MOST_LEVELS: Final = 10
 """Of objects that control each other, as in Kueue."""
 
-_PASSED: Final = (
-    Resource("apps", "v1", "replicasets", "ReplicaSet"),
-    Resource("apps", "v1", "deployments", "Deployment"),
-    Resource("apps", "v1", "statefulsets", "StatefulSet"),
-    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
-    Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
-    Resource("ray.io", "v1", "rayclusters", "RayCluster"),
-    Resource("ray.io", "v1", "rayjobs", "RayJob"),
-    Resource("ray.io", "v1", "rayservices", "RayService"),
-    Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"),
-    Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
-)
-"""Kinds that are not queued themselves here, and that jobs are owned by."""
+_REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
+"""Between Deployments and their pods; never queued themselves."""
 
-KNOWN: Final = {(each.group, each.kind): each for each in (*_PASSED, *(kind.resource for kind in ALL))}
-"""The kinds that the walk goes through, with the resource to read them by; those of external frameworks are added."""
-
-_MAKERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "ReplicaSet": ("Deployment",),
-    "StatefulSet": ("LeaderWorkerSet",),
-    "Job": ("JobSet", "MPIJob", "RayJob"),
-    "JobSet": ("TrainJob",),
-    "RayCluster": ("RayJob", "RayService"),
-    "Pod": ("SparkApplication",),
+KNOWN: Final = {
+    (each.group, each.kind): each
+    for each in (_REPLICA_SETS, *(owner.resource for owner in POD_OWNERS), *(kind.resource for kind in ALL))
 }
-"""The kinds whose controllers create objects of a kind, which own others: of pods, drivers own executors."""
-_WRAPPER: Final = "AppWrapper"
-"""It creates objects of any kind."""
+"""The kinds that the walk goes through, with the resource to read them by; those of external frameworks are added."""
 
 
 class NestingError(ValueError):
@@ -113,11 +93,11 @@ def makers(owner: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     """The kinds that an object of this group and kind may be controlled by, over any number of levels, and its own.
     Only if one of them is enabled can anything above such an object be queued instead of it: else it need not be read.
     """
+    makes = {kind.kind: kind.makes for kind in ALL} | {each.resource.kind: each.makes for each in POD_OWNERS}
     found = [owner[1]]
     for kind in found:
-        found += [each for each in _MAKERS.get(kind, ()) if each not in found]
-    if owner[1] != _WRAPPER:
-        found.append(_WRAPPER)
+        found += [maker for maker, made in makes.items() if kind in made and maker not in found]
+    found += [maker for maker, made in makes.items() if ANY_KIND in made and maker not in found]
     return tuple(each for kind in found for each in KNOWN if each[1] == kind)
 
 

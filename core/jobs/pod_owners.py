@@ -47,7 +47,7 @@ class PodOwner:
     """A kind whose pods are queued. ``templates`` are the paths of its pod templates.
 
     ``labels_pods``: its template gets the queue and the classes; otherwise the controller sets them on each pod.
-    ``optional``: its definition may be missing, as that of a CRD.
+    ``optional``: its definition may be missing, as that of a CRD. ``makes``: as of a ``JobKind``.
     """
 
     framework: str
@@ -55,6 +55,7 @@ class PodOwner:
     templates: tuple[Path, ...] = (("spec", "template"),)
     labels_pods: bool = True
     optional: bool = False
+    makes: tuple[str, ...] = ()
 
     def slots(self, owner: Raw) -> list[Slot]:
         """The pod sets of one Workload of the object: one pod."""
@@ -239,7 +240,7 @@ def shape(spec: Raw) -> Raw:
     return found
 
 
-DEPLOYMENT: Final = PodOwner("deployment", Resource("apps", "v1", "deployments", "Deployment"))
+DEPLOYMENT: Final = PodOwner("deployment", Resource("apps", "v1", "deployments", "Deployment"), makes=("ReplicaSet",))
 STATEFUL_SET: Final = _StatefulSets(
     "statefulset", Resource("apps", "v1", "statefulsets", "StatefulSet"), labels_pods=False
 )
@@ -251,6 +252,7 @@ LEADER_WORKER_SET: Final = _LeaderWorkerSets(
         ("spec", "leaderWorkerTemplate", "workerTemplate"),
     ),
     optional=True,
+    makes=("StatefulSet",),
 )
 POD_OWNERS: Final = (DEPLOYMENT, STATEFUL_SET, LEADER_WORKER_SET)
 GROUP_OWNERS: Final = (STATEFUL_SET, LEADER_WORKER_SET)

@@ -16,6 +16,7 @@ from api.configuration import load
 from api.configuration.load import ConfigurationError
 from api.objects import Raw
 from core.feedback.catalog import NAMES
+from core.jobs.kinds import supported
 from tests.charts.conformity import conforms
 from tests.charts.rendering import CHART, POLICIES_SERVED, documents, notes, only, refusal, rendered
 from tests.cluster.test_kinds_life import CONFIGURATION as AUDITED
@@ -288,7 +289,7 @@ WRONG: Final = {
 @pytest.mark.parametrize("text", WRONG)
 def test_serve_refuses_what_helm_refuses(text: str) -> None:
     with pytest.raises(ConfigurationError):
-        load(text, feedback_rules=NAMES)
+        load(text, frameworks=supported(), feedback_rules=NAMES)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +304,7 @@ def test_serve_refuses_what_helm_refuses(text: str) -> None:
     ids=["v1beta1", "nulls and numbers", "a rule of the operator", "empty"],
 )
 def test_helm_accepts_what_serve_accepts(text: str) -> None:
-    load(text, feedback_rules=NAMES)
+    load(text, frameworks=supported(), feedback_rules=NAMES)
     assert rendered(configured(text))
 
 

@@ -54,32 +54,7 @@
   resources: [leaderworkersets]
   verbs: [get]
 {{- end }}
-{{- if or (has "trainer.kubeflow.org/trainjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
-- apiGroups: [trainer.kubeflow.org]
-  resources: [trainjobs]
-  verbs: [get]
-{{- end }}
-{{- if or (has "ray.io/raycluster" $frameworks) (has "ray.io/rayjob" $frameworks) (has "ray.io/rayservice" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
-- apiGroups: [ray.io]
-  resources: [rayclusters]
-  verbs: [get]
-{{- end }}
-{{- if or (has "ray.io/rayjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
-- apiGroups: [ray.io]
-  resources: [rayjobs]
-  verbs: [get]
-{{- end }}
-{{- if or (has "ray.io/rayservice" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
-- apiGroups: [ray.io]
-  resources: [rayservices]
-  verbs: [get]
-{{- end }}
-{{- if or (has "sparkoperator.k8s.io/sparkapplication" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
-- apiGroups: [sparkoperator.k8s.io]
-  resources: [sparkapplications]
-  verbs: [get]
-{{- end }}
-{{- if or (has "batch/job" $frameworks) (has "jobset.x-k8s.io/jobset" $frameworks) (has "kubeflow.org/mpijob" $frameworks) (has "ray.io/rayjob" $frameworks) (has "trainer.kubeflow.org/trainjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+{{- if or (has "batch/job" $frameworks) (has "kubeflow.org/mpijob" $frameworks) (has "ray.io/rayjob" $frameworks) (has "jobset.x-k8s.io/jobset" $frameworks) (has "trainer.kubeflow.org/trainjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get]
@@ -89,9 +64,29 @@
   resources: [mpijobs]
   verbs: [get]
 {{- end }}
+{{- if or (has "ray.io/rayjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [ray.io]
+  resources: [rayjobs]
+  verbs: [get]
+{{- end }}
+{{- if or (has "ray.io/raycluster" $frameworks) (has "ray.io/rayjob" $frameworks) (has "ray.io/rayservice" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [ray.io]
+  resources: [rayclusters]
+  verbs: [get]
+{{- end }}
+{{- if or (has "ray.io/rayservice" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [ray.io]
+  resources: [rayservices]
+  verbs: [get]
+{{- end }}
 {{- if or (has "jobset.x-k8s.io/jobset" $frameworks) (has "trainer.kubeflow.org/trainjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets]
+  verbs: [get]
+{{- end }}
+{{- if or (has "trainer.kubeflow.org/trainjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainjobs]
   verbs: [get]
 {{- end }}
 {{- if or (has "kubeflow.org/pytorchjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
@@ -117,6 +112,11 @@
 {{- if or (has "kubeflow.org/jaxjob" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
 - apiGroups: [kubeflow.org]
   resources: [jaxjobs]
+  verbs: [get]
+{{- end }}
+{{- if or (has "sparkoperator.k8s.io/sparkapplication" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}
+- apiGroups: [sparkoperator.k8s.io]
+  resources: [sparkapplications]
   verbs: [get]
 {{- end }}
 {{- if or (or (has "pod" $frameworks) (has "deployment" $frameworks) (has "statefulset" $frameworks) (has "leaderworkerset.x-k8s.io/leaderworkerset" $frameworks)) (has "sparkoperator.k8s.io/sparkapplication" $frameworks) (has "workload.codeflare.dev/appwrapper" $frameworks) ($external) }}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from api.names import DEFAULT_FRAMEWORKS
 from core.jobs.kind import JobKind
 from core.jobs.kinds.appwrapper import APP_WRAPPER
 from core.jobs.kinds.job import BATCH_JOB
@@ -24,6 +25,7 @@ from core.model import Key, Raw
 __all__ = [
     "ALL",
     "BATCH_JOB",
+    "FRAMEWORKS_IN_HELM",
     "JOB_SET",
     "KINDS",
     "POD",
@@ -56,10 +58,16 @@ ALL: Final[tuple[JobKind, ...]] = (
 KINDS: Final[dict[str, JobKind]] = {kind.framework: kind for kind in ALL}
 """By name in ``integrations.frameworks`` of the Configuration."""
 
+_DEFAULT: Final = " ".join(f'"{each}"' for each in DEFAULT_FRAMEWORKS)
+FRAMEWORKS_IN_HELM: Final = (
+    f"{{{{- $frameworks := default (list {_DEFAULT}) (default (dict) $configuration.integrations).frameworks -}}}}\n"
+)
+"""The line of the chart's templates that sets ``$frameworks``: those of the ``$configuration``, or the default."""
 
-def supported() -> list[str]:
-    """Every name in ``integrations.frameworks`` that is supported."""
-    return [*(kind.framework for kind in ALL), *(owner.framework for owner in POD_OWNERS)]
+
+def supported() -> dict[str, str]:
+    """Every name in ``integrations.frameworks`` that is supported, with the feature gate that it needs, '' for none."""
+    return {kind.framework: kind.gate for kind in ALL} | {owner.framework: "" for owner in POD_OWNERS}
 
 
 def enabled_kinds(frameworks: Collection[str]) -> list[JobKind]:

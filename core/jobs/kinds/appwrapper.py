@@ -20,7 +20,7 @@ from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Path, at, changed, dotted
-from core.jobs.kind import JobKind, Outcome, Slot, count, holds
+from core.jobs.kind import ANY_KIND, JobKind, Outcome, Slot, count, holds
 from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.kubeflow import PY_TORCH_JOB
@@ -56,6 +56,8 @@ class AppWrapper(JobKind):
     """The ``workload.codeflare.dev/appwrapper`` framework."""
 
     framework = "workload.codeflare.dev/appwrapper"
+    counted = "NAME-0, NAME-1, ...: those in `status.componentStatus`"
+    makes = (ANY_KIND,)
     resource = Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper")
     pods_path = ("spec", "components")
     pods_field = "pods of its components"

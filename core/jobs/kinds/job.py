@@ -38,7 +38,8 @@ _PARALLELISM_IN_CEL: Final = "(has({job}.spec.parallelism) ? {job}.spec.parallel
 class BatchJob(JobKind):
     """The ``batch/job`` framework."""
 
-    framework = "batch/job"
+    framework = names.BATCH_JOB
+    counted = "`main`: parallelism, at most completions"
     resource = Resource("batch", "v1", "jobs", "Job")
     optional = False
     fixed_templates = True

@@ -27,6 +27,8 @@ class JobSet(JobKind):
     """The ``jobset.x-k8s.io/jobset`` framework."""
 
     framework = "jobset.x-k8s.io/jobset"
+    counted = "one for each replicated Job: its replicas times the pods of one"
+    makes = ("Job",)
     resource = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
     pods_path = ("spec", "replicatedJobs")
     related = (BATCH_JOB.resource,)

@@ -83,6 +83,7 @@ class PyTorchJob(KubeflowJob):
     """The ``kubeflow.org/pytorchjob`` framework."""
 
     framework = "kubeflow.org/pytorchjob"
+    counted = "`master` and `worker`: replicas"
     resource = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
     pods_path = ("spec", "pytorchReplicaSpecs")
     types = _MASTER_AND_WORKERS
@@ -93,6 +94,7 @@ class TFJob(KubeflowJob):
     """The ``kubeflow.org/tfjob`` framework."""
 
     framework = "kubeflow.org/tfjob"
+    counted = "`chief`, `master`, `ps`, `worker`, `evaluator`: replicas"
     resource = Resource("kubeflow.org", "v1", "tfjobs", "TFJob")
     pods_path = ("spec", "tfReplicaSpecs")
     types = ("Chief", "Master", "PS", "Worker", "Evaluator")
@@ -103,6 +105,7 @@ class XGBoostJob(KubeflowJob):
     """The ``kubeflow.org/xgboostjob`` framework."""
 
     framework = "kubeflow.org/xgboostjob"
+    counted = "`master` and `worker`: replicas"
     resource = Resource("kubeflow.org", "v1", "xgboostjobs", "XGBoostJob")
     pods_path = ("spec", "xgbReplicaSpecs")
     types = _MASTER_AND_WORKERS
@@ -113,6 +116,7 @@ class PaddleJob(KubeflowJob):
     """The ``kubeflow.org/paddlejob`` framework."""
 
     framework = "kubeflow.org/paddlejob"
+    counted = "`master` and `worker`: replicas"
     resource = Resource("kubeflow.org", "v1", "paddlejobs", "PaddleJob")
     pods_path = ("spec", "paddleReplicaSpecs")
     types = _MASTER_AND_WORKERS
@@ -123,6 +127,7 @@ class JAXJob(KubeflowJob):
     """The ``kubeflow.org/jaxjob`` framework."""
 
     framework = "kubeflow.org/jaxjob"
+    counted = "`worker`: replicas"
     resource = Resource("kubeflow.org", "v1", "jaxjobs", "JAXJob")
     pods_path = ("spec", "jaxReplicaSpecs")
     types = ("Worker",)

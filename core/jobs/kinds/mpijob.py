@@ -22,6 +22,8 @@ class MPIJob(KubeflowJob):
     """The ``kubeflow.org/mpijob`` framework."""
 
     framework = "kubeflow.org/mpijob"
+    counted = "`launcher` and `worker`: replicas"
+    makes = ("Job",)
     resource = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
     own_controller = "kubeflow.org/mpi-operator"
     pods_path = ("spec", "mpiReplicaSpecs")

@@ -58,6 +58,7 @@ class Pod(JobKind):
     """The ``pod`` framework: pods that are in no group."""
 
     framework = "pod"
+    counted = "`main`: the pod"
     implied_by = tuple(each.framework for each in POD_OWNERS)
     resource = _RESOURCE
     optional = False

@@ -130,6 +130,7 @@ class RayCluster(RayKind):
     """The ``ray.io/raycluster`` framework."""
 
     framework = "ray.io/raycluster"
+    counted = "`head`; each worker group: its replicas times hosts"
     resizable = True
     resource = Resource("ray.io", "v1", "rayclusters", "RayCluster")
     pods_path = ("spec",)

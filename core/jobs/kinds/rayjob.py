@@ -34,6 +34,8 @@ class RayJob(RunsCluster):
     """The ``ray.io/rayjob`` framework."""
 
     framework = "ray.io/rayjob"
+    counted = "`head`; each worker group: its replicas times hosts; `submitter` in K8sJobMode"
+    makes = ("Job", "RayCluster")
     resource = Resource("ray.io", "v1", "rayjobs", "RayJob")
     pods_path = ("spec", "rayClusterSpec")
     cluster_path = ("status", "rayClusterName")

@@ -21,6 +21,8 @@ class RayService(RunsCluster):
     """The ``ray.io/rayservice`` framework."""
 
     framework = "ray.io/rayservice"
+    counted = "`head`; each worker group: its replicas times hosts"
+    makes = ("RayCluster",)
     resource = Resource("ray.io", "v1", "rayservices", "RayService")
     pods_path = ("spec", "rayClusterConfig")
     cluster_path = ("status", "activeServiceStatus", "rayClusterName")

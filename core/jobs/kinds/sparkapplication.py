@@ -85,6 +85,9 @@ class SparkApplication(JobKind):
     """The ``sparkoperator.k8s.io/sparkapplication`` framework."""
 
     framework = "sparkoperator.k8s.io/sparkapplication"
+    counted = "`driver`; `executor`: instances"
+    gate = "SparkApplicationIntegration"
+    makes = ("Pod",)  # drivers own executors
     resource = Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication")
     pods_path = ("spec",)
     pods_field = "spec.executor.instances"

@@ -43,6 +43,8 @@ class TrainJob(JobKind):
     """The ``trainer.kubeflow.org/trainjob`` framework."""
 
     framework = "trainer.kubeflow.org/trainjob"
+    counted = "those of the JobSet that the trainer makes of it"
+    makes = ("JobSet",)
     resource = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
     pods_path = ("spec", "runtimePatches")
     pods_field = "spec.trainer.numNodes"

@@ -126,30 +126,30 @@ def test_devices_that_are_not_counted_give_a_warning() -> None:
     )
 
 
-def test_a_framework_that_is_not_supported_gives_a_warning() -> None:
-    text, queued = "integrations: {frameworks: [batch/job, pod]}", ("batch/job", "jobset.x-k8s.io/jobset")
-    loaded = load(text, frameworks=queued)
-    assert loaded.warnings == (
-        'integrations.frameworks[1]: "pod" is not supported by Seiretsu, which supports batch/job,'
-        " jobset.x-k8s.io/jobset: such objects start immediately and count in no quota",
-    )
-    assert load(text).warnings == ()
+FRAMEWORKS = {"batch/job": "", "pod": "", "example.com/alpha": "SparkApplicationIntegration"}
 
 
-def test_a_framework_that_only_the_caller_queues_may_be_enabled() -> None:
+def test_a_framework_that_does_not_exist_is_an_error_with_those_that_do() -> None:
     text = "integrations: {frameworks: [batch/job, example.com/gang]}"
-    assert load(text, frameworks=("batch/job", "example.com/gang")).warnings == ()
-    (error,) = errors(text)
-    assert error.startswith('integrations.frameworks[1]: Unsupported value: "example.com/gang"')
+    assert load(text, frameworks=FRAMEWORKS | {"example.com/gang": ""}).warnings == ()
+    with pytest.raises(ConfigurationError) as raised:
+        load(text, frameworks=FRAMEWORKS)
+    assert [str(error) for error in raised.value.errors] == [
+        'integrations.frameworks[1]: Unsupported value: "example.com/gang": supported values:'
+        ' "batch/job", "example.com/alpha", "pod"'
+    ]
 
 
-def test_the_spark_integration_needs_its_feature_gate() -> None:
-    text = "integrations: {frameworks: [sparkoperator.k8s.io/sparkapplication]}"
-    assert errors(text) == [
-        'integrations.frameworks[0]: Invalid value: "sparkoperator.k8s.io/sparkapplication": is an alpha feature:'
+def test_a_framework_may_need_a_feature_gate() -> None:
+    text = "integrations: {frameworks: [example.com/alpha]}"
+    with pytest.raises(ConfigurationError) as raised:
+        load(text, frameworks=FRAMEWORKS)
+    assert [str(error) for error in raised.value.errors] == [
+        'integrations.frameworks[0]: Invalid value: "example.com/alpha": is an alpha feature:'
         " enable the feature gate SparkApplicationIntegration"
     ]
-    assert load(f"featureGates: {{SparkApplicationIntegration: true}}\n{text}").warnings == ()
+    enabled = f"{text}\nfeatureGates: {{SparkApplicationIntegration: true}}"
+    assert load(enabled, frameworks=FRAMEWORKS).warnings == ()
 
 
 def test_t20_an_unknown_feature_gate_is_an_error() -> None:

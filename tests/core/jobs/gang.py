@@ -17,6 +17,8 @@ class Gang(JobKind):
     """A made-up kind: leader and workers, held back by a gate in a list, with its own word for the end."""
 
     framework = "example.com/gang"
+    counted = "`leader` and `worker`: size"
+    makes = ("Job",)
     resource = Resource("example.com", "v1", "gangs", "Gang")
     pods_path = ("spec",)
     suspend_path = ("spec", "gates")

@@ -13,17 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.configuration import load
 from api.feature_gates import DEFAULTS
 from core.jobs import workload
 from core.jobs.fields import at, changed, dotted
 from core.jobs.kind import JobKind
-from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET, POD
+from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET, POD, supported
 from core.jobs.kinds.appwrapper import APP_WRAPPER
 from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.kinds.rayservice import RAY_SERVICE
 from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
 from core.jobs.kinds.trainjob import TRAIN_JOB
+from core.jobs.page import page, table
 from core.jobs.template import ConflictError, Injection, merge_diff
 from core.model import Raw
 from core.wire.merge import merged
@@ -329,6 +331,14 @@ spec:
 """
 
 
+KUEUES = (
+    *("batch/job", "pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"),
+    *("jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob", "workload.codeflare.dev/appwrapper"),
+    *(f"kubeflow.org/{each}job" for each in ("jax", "mpi", "paddle", "pytorch", "tf", "xgboost")),
+    *(f"ray.io/ray{each}" for each in ("cluster", "job", "service")),
+)
+
+
 def test_a_kind_that_is_a_file_and_a_line_is_configured_watched_admitted_and_simulated(tmp_path: Path) -> None:
     labels, run = {"kueue.x-k8s.io/queue-name": "lq"}, {"seiretsu.dev/run-for": "60s"}
     gangs = [gang(name=name, labels=labels, annotations=run) for name in ("a", "b")]
@@ -342,21 +352,21 @@ def test_a_kind_that_is_a_file_and_a_line_is_configured_watched_admitted_and_sim
     waited = {each["job"]: each["waited"] for each in found.pop("played")["workloads"]}
     assert waited == {"a": 0, "b": 60}
     assert {"mgang.kb.io", "vgang.kb.io", "mgang-default.kb.io"} < set(found.pop("hooks"))
-    assert found == {"warnings": [], "in the chart": True, "watched": True, "rights": True, "explained": True}
+    assert found.pop("warnings") == []
+    assert {name for name, there in found.items() if not there} == set()
+
+
+def test_every_integration_of_kueue_is_supported() -> None:
+    assert supported() == dict.fromkeys(KUEUES, "") | {
+        "sparkoperator.k8s.io/sparkapplication": "SparkApplicationIntegration"
+    }
+    assert set(load("").configuration.integrations.frameworks) <= supported().keys()
 
 
 def test_the_page_lists_the_kinds_of_the_table() -> None:
-    page = (ROOT / "docs" / "job-kinds.md").read_text()
-    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
-    listed = [(row[0], row[1], row[3]) for row in rows if len(row) == 4 and row[1].startswith("`")]
-    assert listed == [
-        (
-            f"| `{kind.framework}`",
-            f"`{kind.api_version}` {kind.kind}",
-            f"`{dotted(kind.suspend_path)}` |",
-        )
-        for kind in ALL
-    ]
+    text = (ROOT / "docs" / "job-kinds.md").read_text()
+    assert page(text) == text and table() in text, "run `make generate`"
+    assert all(kind.counted for kind in ALL)
 
 
 def test_a_new_kind_is_a_file_of_less_than_80_lines() -> None:

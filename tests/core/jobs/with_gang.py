@@ -25,9 +25,10 @@ def main(scenario: str, config: str) -> None:
     from cli.explain import sought
     from cli.main import application
     from controller import rights, watched
-    from webhook import chart, hooks
+    from core.jobs import owners, page
+    from webhook import chart, configuration_table, hooks
 
-    loaded = load(Path(config).read_text(), frameworks=kinds.KINDS)
+    loaded = load(Path(config).read_text(), frameworks=kinds.supported())
     watching: list[Resource] = [row.resource for row in watched.rows(kinds.ALL)]
     played = CliRunner().invoke(application(["simulate"]), ["simulate", scenario, "-o", "json", "--config", config])
     found = {
@@ -36,6 +37,10 @@ def main(scenario: str, config: str) -> None:
         "in the chart": GANG.framework in chart.template(),
         "watched": GANG.resource in watching,
         "rights": f"resources: [{GANG.plural}]" in rights.template(),
+        "in the table of the chart": GANG.framework in configuration_table.table()["frameworks"],
+        "in the page": f"| `{GANG.framework}` | `example.com/v1` Gang | `leader` and `worker`: size |" in page.table(),
+        "owns jobs": ("example.com", "Gang") in owners.makers(("batch", "Job")),
+        "passed": ("example.com", "Gang") in owners.KNOWN,
         "explained": sought(f"{GANG.singular}/x")[0] is GANG,
         "played": json.loads(played.stdout) if played.exit_code == 0 else played.output,
     }
