@@ -1,10 +1,11 @@
-"""Jobs of all kinds at once with their operators: ``python -m bench.kinds [--jobs 500] [--cpu 56]``.
+"""Jobs of all kinds at once with their operators: ``python -m bench.kinds [--jobs 500] [--cpu 56]``, or for some time
+and with kills: ``python -m bench.kinds --minutes 15 --kill-every 20``.
 
 A control plane with nodes, the operators of all kinds (``tests.cluster.operators`` names the stand-ins) and
 ``seiretsu serve``. So many jobs of all kinds in turn are created in one ClusterQueue; those of kinds that never finish
 are deleted when they are ready. The observer reads every change in etcd; at the end no rule may have been broken:
-the quota is never exceeded, no job is admitted twice, and every job that can finish has finished. The API server's
-audit log has the writes of ``serve`` by kind.
+the quota is never exceeded, no pod runs without quota for longer than ``--without-quota``, no job is admitted twice,
+and every job that can finish has finished. The API server's audit log has the writes of ``serve`` by kind.
 """
 
 from __future__ import annotations
@@ -13,30 +14,43 @@ import argparse
 import contextlib
 import json
 import re
+import subprocess
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from http.client import HTTPException
 from itertools import cycle, islice
 from pathlib import Path
 
 from api.objects import Raw
+from bench.kills import Kills
 from bench.measure import Usage, exit_on_sigterm
 from bench.measured import with_token
 from bench.report import save, table
 from bench.served import served
 from devcluster.controlplane import ControlPlane, Spec
+from devcluster.errors import ClusterError
 from devcluster.nodes import NodeGroup
 from tests.cluster.kinds import CASES, Life, every_operator, life_of
-from tests.cluster.operators import alone
+from tests.cluster.operators import alone, free_port
 from tests.cluster.world import World, condition, local_queue, ours
 from tests.observing import Observer
 
 NAMESPACE, QUEUE = "kinds", "all"
 RUN_SECONDS = 3.0
 PATIENCE_SECONDS = 1800.0
+ATTEMPTS = 300
 CREATORS = 4
+NOT_KILLED = ("mpijob", "sparkapplication")
+"""Kinds that are left out where the API server is killed: their operators end with it, and nothing here, as a kubelet,
+starts them again. MPI's cannot do without leader election, Spark's does not repeat a submission.
+"""
+MOST_OPEN = 60
+"""While so many jobs have not ended, none are created, where their number is not given."""
 NODES = 4
 ACCOUNT = "system:serviceaccount:default:default"
 """The account of ``serve``, which only it uses."""
@@ -63,8 +77,8 @@ def local_queues() -> list[Raw]:
     return [local_queue(f"{QUEUE}-{case.name}", QUEUE) for case in CASES]
 
 
-def configuration(scratch: Path) -> Path:
-    """Writes a Configuration with all frameworks."""
+def configuration(scratch: Path, *, guard: bool) -> Path:
+    """Writes a Configuration with all frameworks, with or without the guard."""
     frameworks = list(dict.fromkeys(case.framework for case in CASES))
     content = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -72,6 +86,7 @@ def configuration(scratch: Path) -> Path:
         "featureGates": {"SparkApplicationIntegration": True},
         "integrations": {"frameworks": frameworks},
         "waitForPodsReady": {"timeout": "30m"},
+        "seiretsu": {"guard": {"action": "Evict" if guard else "Ignore"}},
     }
     path = scratch / "config.json"
     path.write_text(json.dumps(content))
@@ -79,8 +94,8 @@ def configuration(scratch: Path) -> Path:
 
 
 @contextlib.contextmanager
-def setting(scratch: Path, quota: int) -> Iterator[tuple[World, int, Path]]:
-    """Context with the operators, ``serve`` and a ClusterQueue: the namespace, the process and the audit log."""
+def setting(scratch: Path, quota: int, kill_every: float, *, guard: bool) -> Iterator[tuple[World, Kills, Path]]:
+    """Context with the operators, ``serve`` and a ClusterQueue: the namespace, what kills, and the audit log."""
     log = scratch / "audit.log"
     (scratch / "policy.json").write_text(json.dumps(POLICY))
     options = (f"--audit-policy-file={scratch / 'policy.json'}", f"--audit-log-path={log}")
@@ -92,8 +107,10 @@ def setting(scratch: Path, quota: int) -> Iterator[tuple[World, int, Path]]:
         world = World(plane, NAMESPACE)
         (scratch / "operators").mkdir()
         stack.enter_context(every_operator(world, scratch / "operators"))
-        config = ("--config", str(configuration(scratch)), "--log-level", "info")
-        process = stack.enter_context(served(with_token(plane, scratch), scratch, *config))
+        address = f"127.0.0.1:{free_port()}"  # that of a Service does not change either
+        config = ("--config", str(configuration(scratch, guard=guard)), "--log-level", "info", "--bind", address)
+        kills = Kills(plane, partial(served, with_token(plane, scratch), scratch, *config), kill_every)
+        stack.enter_context(kills.running())
         covered = ("cpu", "memory")
         amounts = [{"name": "cpu", "nominalQuota": quota}, {"name": "memory", "nominalQuota": "1000Gi"}]
         group = {"coveredResources": covered, "flavors": [{"name": "default", "resources": amounts}]}
@@ -104,26 +121,39 @@ def setting(scratch: Path, quota: int) -> Iterator[tuple[World, int, Path]]:
             ours("ClusterQueue", QUEUE, {"namespaceSelector": {}, "resourceGroups": [group]}),
             *local_queues(),
         )
-        yield world, process.pid, log
+        yield world, kills, log
 
 
-def played(world: World, jobs: int) -> float:
-    """Creates so many jobs of all kinds in turn and waits until each has ended or was deleted; returns the seconds."""
-    lives = {life.name: life for life in islice(_lives(world), jobs)}
-    began = time.monotonic()
+def played(world: World, jobs: int, *, until: float = 0.0, without: Collection[str] = ()) -> Counter[str]:
+    """Creates so many jobs of all kinds in turn, or as many as it can before a monotonic time; waits until each has
+    ended or was deleted. Returns how many there were of each kind.
+    """
+    every = (life for life in _lives(world) if life.case.name not in without)
+    lives = every if until else islice(every, jobs)
+    most, ends = (MOST_OPEN, until + PATIENCE_SECONDS) if until else (jobs, time.monotonic() + PATIENCE_SECONDS)
+    counts = Counter[str]()
     with ThreadPoolExecutor(CREATORS) as clients:
-        creating = [clients.submit(life.create, seconds=RUN_SECONDS) for life in lives.values()]
-        open_ones, started = dict(lives), set[str]()
-        while open_ones or not all(each.done() for each in creating):
-            if time.monotonic() > began + PATIENCE_SECONDS:
-                raise TimeoutError(
-                    f"{len(open_ones)} of {jobs} jobs have not ended: {', '.join(sorted(open_ones)[:9])}"
-                )
+        creating: list[Future[None]] = []
+        open_ones, started = dict[str, Life](), set[str]()
+        while True:
+            if not until or time.monotonic() < until:
+                for life in islice(lives, max(0, most - len(open_ones))):
+                    open_ones[life.name] = life
+                    counts[life.case.name] += 1
+                    creating.append(clients.submit(_created, life))
+            if not open_ones and all(each.done() for each in creating):
+                return counts
+            if time.monotonic() > ends:
+                raise TimeoutError(f"{len(open_ones)} jobs have not ended: {', '.join(sorted(open_ones)[:9])}")
             time.sleep(1.0)
             for each in creating:
                 if each.done():
                     each.result()  # raises what went wrong
-            found = _by_job(world.get("workloads").get("items", []))
+            creating = [each for each in creating if not each.done()]
+            state = world.get("workloads")
+            if not state:
+                continue  # the API server does not answer
+            found = _by_job(state["items"])
             for name, life in list(open_ones.items()):
                 mine = found.get(name, [])
                 if life.case.ends and mine and all(condition(each, "Finished")[0] == "True" for each in mine):
@@ -134,10 +164,41 @@ def played(world: World, jobs: int) -> float:
                     and any(condition(each, "PodsReady")[0] == "True" for each in mine)
                 ):
                     started.add(name)
-                    life.delete()
+                    _deleted(life)
                 elif name in started and not mine:
                     del open_ones[name]
-    return time.monotonic() - began
+
+
+def _created(life: Life) -> None:
+    """Creates a job; what was created of it before something was killed is deleted first."""
+    create = partial(life.create, seconds=RUN_SECONDS)
+    for _ in range(ATTEMPTS):
+        if _succeeds(create):
+            return
+        _deleted(life)
+        while not _succeeds(partial(_gone, life)):
+            time.sleep(1.0)
+    create()  # raises what is wrong
+
+
+def _deleted(life: Life) -> None:
+    """Deletes a job, even if something is killed meanwhile."""
+    while not _succeeds(life.delete):
+        time.sleep(1.0)
+
+
+def _gone(life: Life) -> None:
+    if not life.gone():
+        raise ClusterError(f"{life.name} is still there")
+
+
+def _succeeds(step: Callable[[], None]) -> bool:
+    """Whether a step could be done; it fails while what it needs is down."""
+    try:
+        step()
+    except (OSError, HTTPException, ClusterError, subprocess.TimeoutExpired):
+        return False
+    return True
 
 
 def _lives(world: World) -> Iterator[Life]:
@@ -197,22 +258,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Jobs of all kinds at once, with their operators.")
     parser.add_argument("--jobs", type=int, default=500, help="how many (default: 500)")
     parser.add_argument("--cpu", type=int, default=56, help="quota of the ClusterQueue (default: 56)")
+    parser.add_argument("--minutes", type=float, default=0, help="create jobs for this time instead of --jobs")
+    parser.add_argument(
+        "--kill-every", type=float, default=0, help="kill serve and the API server in turn, after seconds"
+    )
+    parser.add_argument(
+        "--without-quota", type=float, default=60, help="seconds that a pod may run without (default: 60)"
+    )
+    parser.add_argument("--without-guard", action="store_true", help="with seiretsu.guard.action: Ignore")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory, setting(Path(directory), chosen.cpu) as (world, pid, log):
-        with contextlib.closing(Observer(world.plane, NAMESPACE)) as observer:
-            seconds = played(world, chosen.jobs)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        setting(Path(directory), chosen.cpu, chosen.kill_every, guard=not chosen.without_guard) as (world, kills, log),
+    ):
+        with contextlib.closing(Observer(world.plane, NAMESPACE, without_quota=chosen.without_quota)) as observer:
+            began = time.monotonic()
+            if chosen.minutes:
+                threading.Timer(60 * chosen.minutes, kills.stop).start()
+            until = chosen.minutes and began + 60 * chosen.minutes
+            counts = played(world, chosen.jobs, until=until, without=NOT_KILLED if chosen.kill_every else ())
+            seconds = time.monotonic() - began
+            kills.stop()
             observed = observer.end()
-        usage, made = Usage.of(pid), written(log)
-    broken = [*observed.broken, *(f"{name} got several Workloads" for name in twice(observed.workloads))]
-    counts = Counter(case.name for case in islice(cycle(CASES), chosen.jobs))
-    print(f"{chosen.jobs} jobs of {len(counts)} kinds in {seconds:.0f} s; {observed.evictions} evictions")
+        usage, made = Usage.of(kills.process.pid), written(log)
+    # a job whose Workload was being written at a kill may have another one
+    several = [] if kills.count else twice(observed.workloads)
+    broken = [*observed.broken, *(f"{name} got several Workloads" for name in several)]
+    print(f"{counts.total()} jobs of {len(counts)} kinds in {seconds:.0f} s; {observed.evictions} evictions", end="; ")
+    print(f"{kills.count} kills; {observed.changes} changes observed, {observed.admissions} admissions", end="; ")
+    print(f"a pod ran without quota for {observed.without_quota:.1f} s at most")
     print(f"serve: CPU {usage.cpu_seconds:.1f} s, largest memory {usage.peak:.0f} MiB")
     table("writes of serve, a job", ("kind", "jobs", "Workloads", "others", "together", "events"), rows(made, counts))
     table("writes of serve that belong to no job", ("resource", "writes"), sorted(made.get("", Counter()).items()))
     for each in broken:
         print(f"BROKEN: {each}")
-    save({"seconds": seconds, "writes": made, "broken": broken}, chosen.json)
+    save({"seconds": seconds, "cpu": usage.cpu_seconds, "writes": made, "broken": broken}, chosen.json)
     raise SystemExit(bool(broken))
 
 
