@@ -213,7 +213,7 @@ def memory(number: int = 20_000) -> float:
     """Bytes of a pending workload, decoded from its object and queued."""
     state = cluster(queues=10, cohorts=1, pending=0, admitted=0)
     context = decode.WorkloadContext()
-    texts = [json.dumps(_raw(index)) for index in range(number)]
+    texts = [json.dumps(raw_workload(index)) for index in range(number)]
     gc.collect()
     tracemalloc.start()
     for text in texts:
@@ -225,7 +225,8 @@ def memory(number: int = 20_000) -> float:
     return used / number
 
 
-def _raw(index: int) -> Raw:
+def raw_workload(index: int, queues: int = 10) -> Raw:
+    """A Workload that waits in one of so many queues, as the API server sends it."""
     container = {
         "name": "c",
         "image": "busybox",
@@ -242,7 +243,7 @@ def _raw(index: int) -> Raw:
             "labels": {"kueue.x-k8s.io/job-uid": f"11111111-0000-0000-0000-{index:012}"},
         },
         "spec": {
-            "queueName": f"cq-{index % 10:04}",
+            "queueName": f"cq-{index % queues:04}",
             "priority": index % 3,
             "podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}],
         },

@@ -190,7 +190,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         key=key_of(raw),
         uid=metadata.get("uid", ""),
         created=maybe_epoch(metadata.get("creationTimestamp")) or 0.0,
-        queue=spec.get("queueName") or "",
+        queue=sys.intern(spec.get("queueName") or ""),
         priority=_priority(spec, metadata.get("annotations") or {}, context),
         pod_sets=tuple(pod_set for pod_set, _ in decoded),
         conditions=_conditions(status),
@@ -444,10 +444,10 @@ def _text(value: object) -> str:
 def _conditions(status: Raw, kinds: tuple[str, ...] = ()) -> tuple[Condition, ...]:
     return tuple(
         Condition(
-            type=each["type"],
+            type=sys.intern(each["type"]),  # equal texts of a hundred thousand workloads are kept once
             status=each["status"] == "True",
-            reason=each.get("reason", ""),
-            message=each.get("message", ""),
+            reason=sys.intern(each.get("reason", "")),
+            message=sys.intern(each.get("message", "")),
             since=maybe_epoch(each.get("lastTransitionTime")) or 0.0,
             generation=each.get("observedGeneration", 0),
         )

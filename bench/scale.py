@@ -1,0 +1,73 @@
+"""How the decisions grow past what one machine's control plane can hold: ``python -m bench.scale``.
+
+A State without a cluster: 1,000,000 workloads wait in 10,000 ClusterQueues and 1,000 cohorts, decoded from objects as
+an API server sends them. In turns with a State of a tenth of them: the CPU time of a cycle; besides, the rate at which
+the first list is decoded and queued, and the memory of a workload that waits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import time
+from pathlib import Path
+
+import orjson
+
+from api.objects import key_of
+from bench.cycle import cluster, cycles, raw_workload
+from bench.report import save, table
+from core.state.state import State
+from core.wire import decode
+
+MIB = 2**20
+
+
+def resident() -> int:
+    """The bytes of memory that this process has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def filled(queues: int, cohorts: int, pending: int) -> tuple[State, float, float]:
+    """A State in which so many workloads wait; how many were decoded and queued in a second of CPU; bytes of each."""
+    state = cluster(queues=queues, cohorts=cohorts, pending=0, admitted=queues)
+    context = decode.WorkloadContext()
+    gc.collect()
+    before, spent = resident(), 0.0
+    for begin in range(0, pending, 10_000):  # the texts of all of them would be more than the State
+        texts = [orjson.dumps(raw_workload(number, queues)) for number in range(begin, min(begin + 10_000, pending))]
+        began = time.process_time()
+        for text in texts:
+            raw = orjson.loads(text)
+            state.set_workload(key_of(raw), decode.workload(raw, context))
+        spent += time.process_time() - began
+    gc.collect()
+    return state, pending / spent, (resident() - before) / pending
+
+
+def main() -> None:
+    """Prints the figures."""
+    parser = argparse.ArgumentParser(description="Memory, first list and cycles of very many workloads.")
+    parser.add_argument("--pending", type=int, default=1_000_000, help="workloads that wait (default: 1,000,000)")
+    parser.add_argument("--queues", type=int, default=10_000, help="ClusterQueues (default: 10,000)")
+    parser.add_argument("--cohorts", type=int, default=1_000, help="cohorts (default: 1,000)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    chosen = parser.parse_args()
+    gc.disable()
+    few, rate_few, bytes_few = filled(chosen.queues, chosen.cohorts, chosen.pending // 10)
+    many, rate_many, bytes_many = filled(chosen.queues, chosen.cohorts, chosen.pending)
+    gc.freeze()
+    cycle_few, cycle_many = cycles(few, many)
+    rows = [
+        ("decoded and queued, workloads in a second of CPU", rate_few, rate_many),
+        ("memory of a workload, bytes", bytes_few, bytes_many),
+        (f"a cycle over {chosen.queues:,} heads, ms of CPU", cycle_few, cycle_many),
+        ("memory of the process, MiB", float("nan"), resident() / MIB),
+    ]
+    table(f"{chosen.queues:,} ClusterQueues", ("", f"{chosen.pending // 10:,} wait", f"{chosen.pending:,} wait"), rows)
+    save({"rows": rows}, chosen.json)
+
+
+if __name__ == "__main__":
+    main()
