@@ -275,9 +275,8 @@ class JobReconciler(Reconciler[_Decided]):
             case None:
                 return None
             case Ask() as ask:
-                async with self.writer.turn(key.namespace, first=True):
-                    for write in ask.writes:
-                        await self._write(key, situation, write)
+                async with self.turn(key, first=True):
+                    await self.apply(key, situation, ask)
                 self.stops.asked(key)
                 self.changed(key)
                 return None

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from api import names
-from core.actions import Patch, Wait
+from core.actions import Wait, Writes
 from core.jobs import meta, workload
 from core.jobs.actions import AwaitPods
 from core.jobs.kind import JobKind
@@ -50,10 +50,8 @@ class LastStart:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Writes):
     """The writes after which the kind's controller writes its status again."""
-
-    writes: Sequence[Patch]
 
 
 Stopping: TypeAlias = Wait | Ask | AwaitPods

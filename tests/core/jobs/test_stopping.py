@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.names import MULTIKUEUE_CONTROLLER
-from core.actions import Wait
+from core.actions import Patch, Wait
 from core.jobs.actions import AwaitPods, Start, WorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.kinds import BATCH_JOB, JOB_SET
@@ -87,7 +87,8 @@ def test_the_job_controller_is_asked_by_the_removal_of_its_condition() -> None:
     status = {**SEEN, "conditions": [failed, *SEEN["conditions"]]}
     _, stopping = held(status, LastStart(UID, held_since=NOW))
     assert isinstance(stopping, Ask)
-    (patch,) = stopping.writes
+    (patch,) = stopping.steps
+    assert isinstance(patch, Patch)
     assert patch.subresource == "status"
     assert patch.body == {"metadata": {"uid": UID, "resourceVersion": "5"}, "status": {"conditions": [failed]}}
 
