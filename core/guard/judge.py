@@ -99,8 +99,9 @@ def judge(
     A pod that only a label makes one of the job is deleted alone if the others have quota: its owner took it away from
     the job. Else the job is stopped, by the eviction of its Workloads. Where none of them has quota, or the job does
     not stop, the pods are deleted. So whoever puts pods below a job of others can do that only in one namespace, and
-    pays with that job. Pods that terminate while others have taken their places have their grace period ended, as far
-    as the job has used up its ``budget``; a job of which that is not enough is stopped, too.
+    pays with that job. What pods of the job have created is deleted at once. Pods that terminate while others have
+    taken their places have their grace period ended, as far as the job has used up its ``budget``; a job of which that
+    is not enough is stopped, too.
     """
     living = [each for each in charged if counts(each.pod, now, terminating_seconds)]
     shapes = shapes_of(each.pod for each in living)
@@ -124,13 +125,20 @@ def judge(
     holders = [each for each in workloads if holds(each)]
     evict = tuple(each.key for each in holders if not evicted_at(each))
     if evict or any(now - evicted_at(each) < STOPS_SECONDS for each in holders):
-        return Verdict(text, evict, strays, end) if evict or strays or end else None
+        at_once = (*strays, *filter(_below_a_pod, own))
+        return Verdict(text, evict, at_once, end) if evict or at_once or end else None
     return Verdict(text, delete=(*strays, *own), end=end)
 
 
 def _uncontrolled(living: Iterable[Charged]) -> tuple[Pod, ...]:
     """The strays that no controller will delete."""
     return tuple(each.pod for each in living if each.stray and each.pod.kin.above is None and not each.pod.deleted)
+
+
+def _below_a_pod(pod: Pod) -> bool:
+    """Whether a pod has created this one with its own token: the controller of the job deletes only what it created."""
+    above = pod.kin.above
+    return above is not None and (above.group, above.kind) == ("", "Pod")
 
 
 def _overlapping(

@@ -146,6 +146,16 @@ def test_a_pod_that_only_a_label_counts_is_deleted_alone() -> None:
     assert found is not None and (found.evict, found.delete) == ((), (stray,))
 
 
+def test_what_a_pod_of_the_job_created_is_deleted_at_once() -> None:
+    """The controller of the job, which is stopped, does not know it."""
+    above = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}
+    kid = pod("kid", metadata={"ownerReferences": [above]})
+    for of in (workload(count=1), workload(count=1, evicted=NOW - 1)):
+        found = verdict(*own(pod("a"), kid), of=(of,))
+        assert found is not None and found.delete == (kid,)
+    assert verdict(*own(pod("a"), kid), of=(workload(count=2),)) is None
+
+
 def test_a_stray_and_a_job_that_grew_are_both_stopped() -> None:
     stray = pod("stray")
     found = verdict(*own(pod("a"), pod("b")), Charged(stray, stray=True), of=(workload(count=1),))
