@@ -98,8 +98,14 @@ class State:
     def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
         """Adds, changes or removes a ResourceFlavor: ClusterQueues that use it are decided again."""
         if put(self.reservations.flavors, name, flavor):
-            queues = self.reservations.cluster_queues.values()
-            self._rebuild(queue.name for queue in queues if any(name in group.flavors for group in queue.groups))
+            self.capacity_changed(name)
+
+    def capacity_changed(self, flavor: str) -> None:
+        """The total of a capacity beside quota has changed in a flavor: the arenas with it are built and decided
+        again.
+        """
+        queues = self.reservations.cluster_queues.values()
+        self._rebuild(queue.name for queue in queues if any(flavor in group.flavors for group in queue.groups))
 
     def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
         """Adds, changes or removes an AdmissionCheck."""

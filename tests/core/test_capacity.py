@@ -301,6 +301,19 @@ def test_a_snapshot_keeps_the_usage_of_its_time() -> None:
     assert used(found) == 0
 
 
+def test_more_licences_let_a_waiting_workload_start_and_fewer_evict_nobody() -> None:
+    total = {"default": 1}
+    found = put(licensed(0, kind=LicenceKind(total)), runs("first", 1), pods("waits", 1, "b"))
+    assert isinstance(decided(found, "waits"), Wait)
+    total["default"] = 2
+    found.capacity_changed("default")
+    assert isinstance(decided(found, "waits"), Reserve)
+    total["default"] = 1
+    found.capacity_changed("default")
+    assert isinstance(decided(put(found, pods("late", 1)), "late"), Wait)
+    assert used(found) == 2
+
+
 def test_a_flavor_without_licences_is_not_limited_and_joins_no_trees() -> None:
     found = put(licensed(0, kind=LicenceKind({"other": 0})), pods("one", 5))
     assert len(found.reservations.arenas) == 2
