@@ -260,12 +260,17 @@ def deleted_workload(s: JobSituation) -> Action | None:
 
 
 def held_job(s: JobSituation) -> Action | None:
-    """A job that cannot go on until it is changed releases its quota; after the change its Workload is queued again."""
+    """A job that cannot go on until it is changed releases its quota; after the change its Workload is queued again.
+
+    One that has pods is stopped first: it may be its owner who changed it while it ran.
+    """
     if s.match is None or s.outcome is not None or meta.serving(s.job):
         return None
     message = s.kind.on_hold(s.job)
     if message:
         reason = names.PendingReason.ON_HOLD
+        if s.active:
+            return _stop(s, s.match["spec"]["podSets"], reason, message) or Wait()
         held = s.found.holds(names.Condition.QUOTA_RESERVED)
         return (held and _status(s, transitions.waiting(s.found, reason, message, s.now), "hold")) or Wait()
     reserved = s.found.condition(names.Condition.QUOTA_RESERVED)

@@ -168,6 +168,8 @@ class JobKind(Mirrored):
     """Whether a job may name a Workload that was created for it."""
     templates_elsewhere: ClassVar[bool] = False
     """Whether its pod templates are in a related object, so that the job alone does not have them."""
+    counts_terminating: ClassVar[bool] = False
+    """Whether the status counts the pods that terminate (``terminating``), in clusters that are new enough."""
     elastic: ClassVar[bool] = False
     """Whether a job may be resized while it runs (annotation ``kueue.x-k8s.io/elastic-job``)."""
 

@@ -18,7 +18,7 @@ from core.jobs.actions import AwaitPods
 from core.jobs.kind import JobKind, Outcome, StopCause
 from core.jobs.kinds.pod import terminates_for
 from core.jobs.release import awaits_pods, holds_quota
-from core.jobs.stopping import TERMINATING_SECONDS, LastStart, Stopping, stopping
+from core.jobs.stopping import TERMINATING_SECONDS, LastStart, Stopping, stopping, unheeded
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Key, Raw, Workload
@@ -86,7 +86,14 @@ class JobSituation:
     @cached_property
     def active(self) -> bool:
         """Whether the job still has pods, or may have some although it is stopped."""
-        return self.kind.active(self.job, self.related) or self.stopping is not None
+        if self.stopping is not None:
+            return True
+        return self._shown and not unheeded(self.kind, self.job, self.last_start, self.stopped_pods_gone)
+
+    @cached_property
+    def _shown(self) -> bool:
+        """Whether the status shows that the job has pods."""
+        return self.kind.active(self.job, self.related)
 
     @cached_property
     def stopping(self) -> Stopping | None:
@@ -111,6 +118,7 @@ class JobSituation:
             now=self.now,
             timeout=timeout,
             gone=self.stopped_pods_gone,
+            shown=self._shown,
         )
 
     def terminates_for(self, pod: Raw) -> float:

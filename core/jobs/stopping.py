@@ -8,7 +8,9 @@ stopped job is held, and the job is not started again, until one of these is kno
   the Job controller counts pods that terminate, too.
 * The status may be older than a start that came shortly before: then the Job controller is asked to write its status
   again, by a write of ours that removes the condition.
-* For other kinds, whose status does not count what terminates, the pods are listed by the uid of the job.
+* For other kinds, whose status does not count what terminates, the pods are listed by the uid of the job. A status that
+  does not show the stop is waited for some time: the controller does not run, or does nothing with a job that it finds
+  invalid, and its owner can make it invalid while it runs.
 
 Pods that terminate are waited for so long as the operator allows (``seiretsu.terminatingPodsTimeout``): the owner of
 the job chooses the time that they have.
@@ -32,6 +34,8 @@ TERMINATING_SECONDS: Final = 300.0
 """So long pods that terminate are waited for, if the Configuration has nothing else."""
 SETTLE_SECONDS: Final = 3.0
 """So long after a stop a kind's controller may create pods for a start that its status has not shown."""
+SHOWN_SECONDS: Final = 30.0
+"""So long after a stop of a job without pods its status is waited for, if it goes on showing some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +89,39 @@ def stopping(
     now: float,
     timeout: float,
     gone: Container[str] = (),
+    shown: bool = False,
 ) -> Stopping | None:
     """Returns what is to be known before a held job with this Workload, which has quota, counts as one without pods;
     None if nothing is.
 
     ``gone``: the uids of stopped jobs of which no pod was listed. ``timeout``: of pods that terminate; in seconds.
+    ``shown``: whether the status shows pods.
     """
     if not _stopped_here(kind, job, value):
         return None
     age = _age(kind, job, value, start=start, now=now)
-    if (unseen := _unseen(kind, job, start, now)) is not None and age < max(timeout, TERMINATING_SECONDS):
-        return unseen
+    longest = max(timeout, TERMINATING_SECONDS) if kind.counts_terminating else SHOWN_SECONDS
+    if (unseen := _unseen(kind, job, start, now)) is not None and age < longest:
+        return unseen if isinstance(unseen, Ask) else Wait(min(unseen.seconds or longest, longest - age))
     left = timeout - age
     if left <= 0:
         return None
     if terminating := kind.terminating(job):
         return Wait(left)
     counted = terminating is not None and kind.counts_all_pods(job)
-    if counted or start is None or start.uid != meta.uid(job) or start.uid in gone:
+    if counted or start is None or start.uid != meta.uid(job):
         return None
+    if start.uid in gone:
+        return Wait(SHOWN_SECONDS - age) if shown and age < SHOWN_SECONDS else None
     return AwaitPods(workload.key(raw), start.uid, kind.uid_label)
+
+
+def unheeded(kind: JobKind, job: Raw, start: LastStart | None, gone: Container[str]) -> bool:
+    """Whether no pod of a held job was listed, for which nothing else is to be known any more: then a status that shows
+    some is not that after the stop.
+    """
+    known = start is not None and start.uid == meta.uid(job) and start.uid in gone
+    return known and kind.held(job) and not kind.counts_terminating
 
 
 def _unseen(kind: JobKind, job: Raw, start: LastStart | None, now: float) -> Wait | Ask | None:

@@ -58,7 +58,9 @@ def used(kind: JobKind, write: Write) -> Right:
 
 
 def writes(kind: JobKind) -> list[Write]:
-    """Those of starts and stops of a job, before its first start and after one."""
+    """Those of starts and stops of a job, before its first start and after one, also when its controller does nothing
+    with it.
+    """
     example = pod() if kind is POD else EXAMPLES[kind]
     started: Raw = {**example, "status": {"startTime": "2026-01-01T00:00:00Z"}}
     template = {"metadata": {"annotations": {"kueue.x-k8s.io/workload": "w"}}}
@@ -66,7 +68,9 @@ def writes(kind: JobKind) -> list[Write]:
     marked: Raw = train_job_set({"kueue.x-k8s.io/workload": "w"})
     related = [marked] if kind in RELATED else [child]
     found: list[Write] = []
-    for job in (example, started):
+    invalid = {"type": "Ready", "status": "False", "reason": "ValidationFailed"}
+    stuck = ({"jobDeploymentStatus": "Waiting"}, {"jobDeploymentStatus": invalid["reason"], "conditions": [invalid]})
+    for job in (example, started, *({**example, "status": each} for each in stuck)):
         running = changed(job, *kind.release(job))
         found += kind.start(job, [Injection("any", 1)] * len(kind.slots(job, related)), related)
         for each in (running, job):

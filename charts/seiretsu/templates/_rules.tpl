@@ -214,10 +214,13 @@
 {{- if has "ray.io/rayjob" $frameworks }}
 - apiGroups: [ray.io]
   resources: [rayclusters]
-  verbs: [list, watch]
+  verbs: [list, watch, delete]
 - apiGroups: [ray.io]
   resources: [rayjobs]
   verbs: [list, watch, patch]
+- apiGroups: [ray.io]
+  resources: [rayjobs/status]
+  verbs: [patch]
 - apiGroups: [ray.io]
   resources: [rayjobs/finalizers]
   verbs: [update]
@@ -226,11 +229,6 @@
 - apiGroups: [ray.io]
   resources: [rayjobs]
   verbs: [delete]
-{{- end }}
-{{- if and (ne (toString (get $gates "MultiKueue")) "false") (has "ray.io/rayjob" $frameworks) }}
-- apiGroups: [ray.io]
-  resources: [rayjobs/status]
-  verbs: [patch]
 {{- end }}
 {{- if has "ray.io/raycluster" $frameworks }}
 - apiGroups: [ray.io]
@@ -253,7 +251,7 @@
 {{- if has "ray.io/rayservice" $frameworks }}
 - apiGroups: [ray.io]
   resources: [rayclusters]
-  verbs: [list, watch]
+  verbs: [list, watch, delete]
 - apiGroups: [ray.io]
   resources: [rayservices]
   verbs: [list, watch, patch]

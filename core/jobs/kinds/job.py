@@ -41,6 +41,7 @@ class BatchJob(JobKind):
     framework = names.BATCH_JOB
     counted = "`main`: parallelism, at most completions"
     resource = Resource("batch", "v1", "jobs", "Job")
+    counts_terminating = True
     optional = False
     fixed_templates = True
     pods_path = ("spec", "template")

@@ -8,6 +8,7 @@ suspended (seen with v1.6.2).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -16,12 +17,13 @@ from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, QUANTITY, TEXT
 from api.errors import FieldError, forbidden, invalid, too_many
 from api.feature_gates import Enabled
 from api.names import MULTIKUEUE_CONTROLLER, Annotation
-from api.objects import Resource
+from api.objects import Resource, key_of
 from api.structural import Form
+from core.actions import Delete, Target, Write
 from core.jobs import meta
 from core.jobs.admission import metadata
 from core.jobs.fields import Path, at, dotted
-from core.jobs.kind import JobKind, Outcome, Slot, count, holds
+from core.jobs.kind import JobKind, Outcome, Right, Slot, count, holds
 from core.model import Raw
 
 MOST_POD_SETS: Final = 18
@@ -122,8 +124,8 @@ class RayKind(JobKind):
     autoscaling_error = "a kueue managed job should only use autoscaling when workload slicing is enabled"
 
     def may_scale(self, job: Raw, enabled: Enabled) -> bool:
-        """Whether the number of workers may change while they run."""
-        return meta.elastic(job)
+        """Whether the number of workers may change while they run: it is an elastic job, where those exist."""
+        return metadata.elastic(job, enabled)
 
 
 class RayCluster(RayKind):
@@ -183,19 +185,31 @@ class RayCluster(RayKind):
             errors.append(forbidden(dotted(_AUTOSCALED), detail))
         return errors
 
-    def may_scale(self, job: Raw, enabled: Enabled) -> bool:
-        """Whether it is an elastic job, where those exist."""
-        return metadata.elastic(job, enabled)
-
 
 RAY_CLUSTER: Final = RayCluster()
 
 
 class RunsCluster(RayKind):
-    """A kind whose objects have a RayCluster, which its autoscaler resizes; ``cluster_path`` has the cluster's name."""
+    """A kind whose objects have a RayCluster, which its autoscaler resizes; ``cluster_path`` has the cluster's name.
+
+    KubeRay does nothing with an object that it finds invalid, and its owner can make it invalid while it runs: then
+    nobody but Seiretsu stops its clusters (seen with v1.6.2).
+    """
 
     related = (RAY_CLUSTER.resource,)
+    rights: ClassVar[tuple[Right, ...]] = (Right(RAY_CLUSTER.resource, "delete"),)
     cluster_path: ClassVar[Path]
+
+    @abstractmethod
+    def invalid(self, job: Raw) -> bool:
+        """Whether KubeRay has found it invalid."""
+
+    def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Sequence[Write]:
+        """Suspends it, and deletes the clusters of an object that is invalid."""
+        if (writes := super().stop(job, pod_sets, related)) or not self.invalid(job):
+            return writes
+        left = (each for each in related if not meta.deleting(each))
+        return [Delete(meta.uid(each), Target(RAY_CLUSTER.resource, key_of(each))) for each in left]
 
     def autoscaled(self, job: Raw, related: Sequence[Raw] = ()) -> Raw | None:
         """The RayCluster of an elastic job with an autoscaler."""

@@ -1,7 +1,8 @@
 """RayJob (ray.io/v1): a cluster that runs one job, and the pod that submits it.
 
 A RayJob that uses an existing cluster (``clusterSelector``) is never queued. When KubeRay stops a job it deletes its
-cluster, and the next start makes a new one (seen with v1.6.2).
+cluster, and the next start makes a new one. It does not look at ``suspend`` while an interactive job waits for the id
+of its Ray job, so a stop sets the status that follows (seen with v1.6.2).
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ from api.errors import FieldError, invalid, required
 from api.feature_gates import Enabled
 from api.objects import Resource
 from api.structural import Form
+from core.actions import Patch, Write
 from core.jobs import meta, template
 from core.jobs.fields import at, changed, dotted
-from core.jobs.kind import Outcome, Slot
+from core.jobs.kind import Outcome, Right, Slot
 from core.jobs.kinds.raycluster import CLUSTER, RunsCluster
 from core.jobs.template import Injection
 from core.model import Raw
+from core.wire.guard import guarded
 
 MADE: Final = "seiretsu.dev/submitter-template"
 """On a submitter template that a start added to a job without one: a stop removes it."""
 _SUBMITTER: Final = ("spec", "submitterPodTemplate")
 _SELECTOR: Final = ("spec", "clusterSelector")
+_INVALID: Final = "ValidationFailed"
 _CONTAINER: Final = "ray-job-submitter"
 _RESOURCES: Final = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
 """Those with which KubeRay runs a submitter of its own."""
@@ -40,6 +44,7 @@ class RayJob(RunsCluster):
     pods_path = ("spec", "rayClusterSpec")
     cluster_path = ("status", "rayClusterName")
     runs_children = False
+    rights = (*RunsCluster.rights, Right(resource, "patch", "status"))
     form = Form(
         fields(
             metadata=METADATA,
@@ -104,11 +109,24 @@ class RayJob(RunsCluster):
 
     def on_hold(self, job: Raw) -> str:
         """Whether KubeRay found it invalid: it does nothing until the job is changed."""
-        return "Job is on hold" if _deployment(job) == "ValidationFailed" else ""
+        return "Job is on hold" if self.invalid(job) else ""
+
+    def invalid(self, job: Raw) -> bool:
+        """Whether KubeRay has found it invalid."""
+        return _deployment(job) == _INVALID
+
+    def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Sequence[Write]:
+        """Suspends it; an interactive job that waits for its user is also given the status of one that is stopped."""
+        writes = super().stop(job, pod_sets, related)
+        if writes or _deployment(job) != "Waiting":
+            return writes
+        return [Patch(guarded({"status": {"jobDeploymentStatus": "Suspending"}}, job), subresource="status")]
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
-        """Whether KubeRay has begun to start it and does not report it as suspended."""
-        return _deployment(job) not in ("", "Suspended")
+        """Whether KubeRay has begun to start it and does not report it as suspended; one that is invalid as long as it
+        has a cluster.
+        """
+        return bool(related) if self.invalid(job) else _deployment(job) not in ("", "Suspended")
 
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """Complete or Failed; Ray's own status of the job is its success."""

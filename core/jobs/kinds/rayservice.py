@@ -12,6 +12,7 @@ from typing import Final
 from api.builtin import BOOLEAN, METADATA, TEXT, fields
 from api.objects import Resource
 from api.structural import Form
+from core.jobs.fields import at
 from core.jobs.kind import Outcome, holds
 from core.jobs.kinds.raycluster import CLUSTER, RunsCluster, active, state
 from core.model import Raw
@@ -34,6 +35,13 @@ class RayService(RunsCluster):
             spec=fields(managedBy=TEXT, rayClusterConfig=fields(suspend=BOOLEAN, **CLUSTER)),
         )
     )
+
+    def invalid(self, job: Raw) -> bool:
+        """Whether KubeRay has found it invalid."""
+        return any(
+            each["type"] == "Ready" and each.get("reason") == "ValidationFailed"
+            for each in at(job, ("status", "conditions")) or ()
+        )
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether one of its clusters may have pods."""

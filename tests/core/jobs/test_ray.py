@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from api.feature_gates import DEFAULTS
-from core.actions import Patch, Wait
+from core.actions import Delete, Patch, Target, Wait
 from core.jobs import workload
-from core.jobs.actions import CreateWorkload, Start, Ungate, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Start, Stop, Ungate, WorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.fields import changed
 from core.jobs.kind import Outcome
@@ -18,7 +18,7 @@ from core.jobs.kinds.rayjob import MADE, RAY_JOB
 from core.jobs.kinds.rayservice import RAY_SERVICE
 from core.jobs.situation import JobSituation
 from core.jobs.template import Injection
-from core.model import Admission, PodSetAssignment, Raw
+from core.model import Admission, Key, PodSetAssignment, Raw
 from core.wire.merge import merged
 from core.workload import transitions
 from tests.core.jobs.samples import decoded, patches, read, with_status
@@ -322,17 +322,22 @@ def test_a_ray_job_that_describes_a_cluster_and_uses_another_one_is_refused() ->
     assert RAY_JOB.skip_errors(changed(both, ("spec", "rayClusterSpec"), None)) == []
 
 
-def held(found: Raw, raw: Raw) -> Any:
-    return decide(JobSituation(kind=RAY_JOB, job=found, now=9.0, workloads=(raw,), decoded=decoded(raw)))
+def held(found: Raw, raw: Raw, *clusters: Raw, kind: RayKind = RAY_JOB) -> Any:
+    return decide(JobSituation(kind=kind, job=found, now=9.0, workloads=(raw,), decoded=decoded(raw), related=clusters))
+
+
+def with_quota(kind: RayKind, waiting: Raw) -> Raw:
+    """The Workload of an object that has quota."""
+    raw = workload.manifest(kind, waiting, {"spec": {"priority": 0}})
+    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
+    names = [each["name"] for each in kind.pod_sets(waiting)]
+    admission = Admission("cq", tuple(PodSetAssignment(name, {}, {}, 1) for name in names))
+    return with_status(raw, read(raw), transitions.reserved(read(raw), admission, 1.0))
 
 
 def test_an_invalid_ray_job_releases_its_quota_until_it_is_changed() -> None:
     waiting = ray(RAY_JOB)
-    raw = workload.manifest(RAY_JOB, waiting, {"spec": {"priority": 0}})
-    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9"}
-    names = ("head", "small", "submitter")
-    admission = Admission("cq", tuple(PodSetAssignment(name, {}, {}, 1) for name in names))
-    admitted = with_status(raw, read(raw), transitions.reserved(read(raw), admission, 1.0))
+    admitted = with_quota(RAY_JOB, waiting)
     running = merged(waiting, {"spec": {"suspend": False}})
     invalid = {**running, "status": {"jobDeploymentStatus": "ValidationFailed"}}
     action = held(invalid, admitted)
@@ -348,6 +353,60 @@ def test_an_invalid_ray_job_releases_its_quota_until_it_is_changed() -> None:
     pending = again.after.condition("QuotaReserved")
     assert pending is not None
     assert (pending.status, pending.reason) == (False, "PendingEvaluation")
+
+
+def of_owner(kind: RayKind, name: str) -> Raw:
+    """A RayCluster that runs, of an object of this kind."""
+    above = {"apiVersion": kind.api_version, "kind": kind.kind, "name": "r", "uid": "r-uid", "controller": True}
+    found = ray(RAY_CLUSTER, status={"state": "ready"})
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "ownerReferences": [above]}
+    return merged(found, {"metadata": metadata, "spec": {"suspend": False}})
+
+
+INVALID: dict[RayKind, Raw] = {
+    RAY_JOB: {"jobDeploymentStatus": "ValidationFailed"},
+    RAY_SERVICE: {"conditions": [{"type": "Ready", "status": "False", "reason": "ValidationFailed"}]},
+}
+
+
+@EACH
+def test_no_cluster_is_resized_by_an_autoscaler_where_there_are_no_elastic_jobs(kind: RayKind) -> None:
+    found = ray(kind, annotations=ELASTIC, enableInTreeAutoscaling=True)
+    gates = {**DEFAULTS, "ElasticJobsViaWorkloadSlices": False}
+    assert kind.validate_create(found, {**DEFAULTS, "ElasticJobsViaWorkloadSlices": True}.__getitem__) == []
+    (error,) = kind.validate_create(found, gates.__getitem__)
+    assert ".enableInTreeAutoscaling: Invalid value: true" in str(error)
+
+
+@pytest.mark.parametrize("kind", INVALID, ids=lambda kind: kind.kind)
+def test_what_becomes_invalid_while_it_runs_is_stopped_with_its_clusters_before_its_quota_is_free(
+    kind: RayKind,
+) -> None:
+    """KubeRay does nothing with it any more: its clusters run on."""
+    waiting, clusters = ray(kind), (of_owner(kind, "one"), of_owner(kind, "two"))
+    raw = with_quota(kind, waiting)
+    raw = with_status(raw, read(raw), transitions.evicted(read(raw), "Preempted", "", 2.0))
+    running = changed({**waiting, "status": INVALID[kind]}, kind.suspend_path, False)
+    stop = held(running, raw, *clusters, kind=kind)
+    assert isinstance(stop, Stop) and not any(isinstance(each, Delete) for each in stop.writes)
+    stopped = changed(running, kind.suspend_path, True)
+    action = held(stopped, raw, *clusters, kind=kind)
+    assert isinstance(action, Stop)
+    assert [(each.uid, each.target) for each in action.writes if isinstance(each, Delete)] == [
+        (f"uid-{name}", Target(RAY_CLUSTER.resource, Key("ns", name))) for name in ("one", "two")
+    ]
+    leaving = [merged(each, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}) for each in clusters]
+    assert held(stopped, raw, *leaving, kind=kind) == Wait()
+    assert isinstance(held(stopped, raw, kind=kind), WorkloadStatus)
+
+
+def test_an_interactive_job_that_waits_for_its_user_is_stopped() -> None:
+    """KubeRay does not look at ``suspend`` in that state."""
+    found = ray(RAY_JOB, status={"jobDeploymentStatus": "Waiting"})
+    (patch,) = RAY_JOB.stop(found, [], [of_owner(RAY_JOB, "one")])
+    assert isinstance(patch, Patch) and patch.subresource == "status"
+    assert patch.body["status"] == {"jobDeploymentStatus": "Suspending"}
+    assert not RAY_JOB.stop(merged(found, patch.body), [], [])
 
 
 def elastic(workers: int, *, generation: int, **status: Any) -> Raw:

@@ -13,11 +13,11 @@ from core.actions import Patch, Wait
 from core.jobs.actions import AwaitPods, Start, WorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.kinds import BATCH_JOB, JOB_SET
-from core.jobs.stopping import SETTLE_SECONDS, Ask, LastStart, observed
+from core.jobs.stopping import SETTLE_SECONDS, SHOWN_SECONDS, Ask, LastStart, observed
 from core.model import Raw
 from core.wire.merge import merged
 from tests.core.jobs.samples import NOW, admitted, evicted, job, situation, started, workload_of
-from tests.core.jobs.test_jobset import job_set
+from tests.core.jobs.test_jobset import job_set, of_jobs
 from tests.core.jobs.test_ownership import holding
 from tests.core.jobs.test_ownership import situation as of_kind
 
@@ -137,6 +137,28 @@ def test_pods_of_kinds_whose_status_does_not_count_what_terminates_are_listed(
     found["metadata"]["uid"] = raw["metadata"]["ownerReferences"][0]["uid"] = "job-set-uid"
     known = of_kind(JOB_SET, found, raw, last_start=start, stopped_pods_gone=gone, terminating_timeout=NOW)
     assert known.stopping is None if stopping is None else isinstance(known.stopping, stopping)
+    assert known.active == (stopping is not None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "gone", "stopping"),
+    [
+        (SHOWN_SECONDS - 1, ("job-set-uid",), Wait(1.0)),
+        (SHOWN_SECONDS, ("job-set-uid",), None),
+        (SHOWN_SECONDS, (), AwaitPods),
+    ],
+    ids=["its controller may show it yet", "it does not", "pods are left"],
+)
+def test_a_controller_that_does_nothing_with_a_job_holds_its_quota_no_longer_than_its_pods(
+    seconds: float, gone: tuple[str, ...], stopping: Any
+) -> None:
+    """It does not run, or finds the job invalid: the status goes on showing pods of a job that was stopped."""
+    found, raw = job_set(status=of_jobs(workers={"active": 2})), evicted(holding(JOB_SET))
+    found["metadata"]["uid"] = raw["metadata"]["ownerReferences"][0]["uid"] = "job-set-uid"
+    start = LastStart("job-set-uid", seen=True, held_since=NOW - seconds)
+    known = of_kind(JOB_SET, found, raw, last_start=start, stopped_pods_gone=gone, terminating_timeout=NOW)
+    assert JOB_SET.active(found)
+    assert known.stopping == stopping or isinstance(known.stopping, stopping)
     assert known.active == (stopping is not None)
 
 
