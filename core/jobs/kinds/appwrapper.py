@@ -196,16 +196,30 @@ def _uncounted(job: Raw) -> list[FieldError]:
                 if path in given and given[path][1] < pods
             ]
         covered = given.keys() if named else runs.keys()
-        if wrapped.get("kind") != RAY_JOB.kind:  # its operator does not count the submitter
-            missing = [path for path in _templates(wrapped) if path not in covered]
-            errors += [required(field, _MISSING.format(dotted(path), _called(wrapped))) for path in missing]
+        missing = [path for path in _templates(wrapped) if path not in covered and path != _OF_SUBMITTER]
+        errors += [required(field, _MISSING.format(dotted(path), _called(wrapped))) for path in missing]
+        if _has_submitter(wrapped):
+            mode = f"spec.components[{place}].template.spec.submissionMode"
+            errors.append(invalid(mode, at(wrapped, ("spec", "submissionMode")) or "", _SUBMITS))
     return errors
+
+
+def _has_submitter(wrapped: Any) -> bool:
+    """Whether it is a RayJob with a pod that submits it, which the AppWrapper's operator counts nowhere."""
+    if not isinstance(wrapped, dict) or wrapped.get("kind") != RAY_JOB.kind or RAY_JOB.form.errors(wrapped):
+        return False
+    return any(("template", *slot.path) == _OF_SUBMITTER for slot in RAY_JOB.slots(wrapped))
 
 
 _RUNS: Final = "the {} in this component runs {} pods: set that number, or leave out podSets"
 _MISSING: Final = (
     "add an element with path {} and the number of its pods: the {} in this component has this pod template"
 )
+_SUBMITS: Final = (
+    "an AppWrapper does not count the pod that submits this RayJob: set SidecarMode or HTTPMode, or queue the RayJob"
+    " itself"
+)
+_OF_SUBMITTER: Final[Path] = ("template", "spec", "submitterPodTemplate")
 _DEEPEST: Final = 12
 """How many levels of an object are searched for pod templates: those of the kinds known here have at most nine."""
 

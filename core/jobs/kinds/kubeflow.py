@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields
+from api.errors import FieldError, not_supported
+from api.feature_gates import Enabled
 from api.objects import Resource
 from api.structural import Form
 from core.jobs.fields import at, dotted
@@ -69,6 +71,21 @@ class KubeflowJob(JobKind):
     def priority_class(self, job: Raw) -> str:
         """The PriorityClass of the job's scheduling policy."""
         return str(at(job, ("spec", "runPolicy", "schedulingPolicy", "priorityClass")) or "")
+
+    def validate_create(self, job: Raw, enabled: Enabled) -> list[FieldError]:
+        """Refuses types of replicas that are not counted: the training operator runs pods of any type, and takes names
+        in other letters for its own (seen with v1.9.4).
+        """
+        return self._uncounted(job) + super().validate_create(job, enabled)
+
+    def validate_update(self, old: Raw, new: Raw, enabled: Enabled) -> list[FieldError]:
+        """As for a new one; types that it had before are not judged again."""
+        before = self._uncounted(old)
+        return [each for each in self._uncounted(new) if each not in before] + super().validate_create(new, enabled)
+
+    def _uncounted(self, job: Raw) -> list[FieldError]:
+        given = at(job, self.pods_path) or {}
+        return [not_supported(dotted(self.pods_path), each, self.types) for each in given if each not in self.types]
 
     def metadata_of(self, slot: Slot) -> str:
         """Types of replicas are keys of a map, which messages have in brackets."""

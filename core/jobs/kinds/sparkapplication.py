@@ -21,6 +21,7 @@ from api.feature_gates import Enabled
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
+from core.jobs.admission.metadata import elastic
 from core.jobs.fields import at, changed, dotted
 from core.jobs.kind import JobKind, Outcome, Slot, count
 from core.jobs.template import Injection
@@ -40,6 +41,7 @@ _OVERHEAD_OF_JVM: Final = Fraction(1, 10)
 _SIZES: Final = {
     "spark.executor.instances": "spec.executor.instances",
     "spark.dynamicAllocation.enabled": "spec.dynamicAllocation",
+    "spark.streaming.dynamicAllocation.enabled": "spec.dynamicAllocation",
     "spark.memory.offHeap.size": "memoryOverhead of both roles",
     "spark.executor.pyspark.memory": "spec.executor.memoryOverhead",
     "spark.kubernetes.memoryOverheadFactor": "spec.memoryOverheadFactor",
@@ -51,12 +53,16 @@ _SIZES: Final = {
             ("", "memory", "memory"),
             ("", "memoryOverhead", "memoryOverhead"),
             ("", "memoryOverheadFactor", "memoryOverhead"),
+            ("", "minMemoryOverhead", "memoryOverhead"),
             ("kubernetes.", "request.cores", "coreRequest"),
             ("kubernetes.", "podTemplateFile", "template"),
         )
     },
 }
 """Keys of ``sparkConf`` that change how many pods there are or what they request, with the field that is counted."""
+_NAMESPACE: Final = "spark.kubernetes.namespace"
+_DEVICES: Final = {f"spark.{role}.resource.": f"spec.{role}.gpu" for role in ("driver", "executor")}
+"""What keys begin with that add devices to the pods of a role, with the field that is counted."""
 _WITHOUT_PODS: Final = ("", "SUSPENDED", "COMPLETED", "FAILED", "SUBMISSION_FAILED")
 
 _POD: Final[Raw] = pod_spec()["properties"]
@@ -207,7 +213,7 @@ class SparkApplication(JobKind):
         if mode != "cluster":
             detail = "only Cluster mode is supported for a kueue managed job"
             errors.append(invalid("spec.mode", mode or "", detail))
-        if at(job, ("spec", "dynamicAllocation", "enabled")) and not meta.elastic(job):
+        if at(job, ("spec", "dynamicAllocation", "enabled")) and not elastic(job, enabled):
             detail = (
                 "a kueue managed job can use dynamicAllocation only when the ElasticJobsViaWorkloadSlices feature gate"
                 " is on and the job is an elastic job"
@@ -218,13 +224,21 @@ class SparkApplication(JobKind):
             forbidden(
                 f"spec.sparkConf[{key}]", f"the size of a queued application is counted by its fields: set {field}"
             )
-            for key, field in _SIZES.items()
-            if key in conf
+            for key in conf
+            if (field := _counted_by(key))
         ]
+        if _NAMESPACE in conf:
+            detail = "the pods of a queued application run in its namespace, where they are counted: leave it out"
+            errors.append(forbidden(f"spec.sparkConf[{_NAMESPACE}]", detail))
         return errors + super().validate_create(job, enabled)
 
 
 SPARK_APPLICATION: Final = SparkApplication()
+
+
+def _counted_by(key: str) -> str:
+    """The field that is counted instead of a key of ``sparkConf``, '' for keys that change no size."""
+    return _SIZES.get(key) or next((field for start, field in _DEVICES.items() if key.startswith(start)), "")
 
 
 def _state(job: Raw) -> str:

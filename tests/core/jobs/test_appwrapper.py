@@ -120,6 +120,10 @@ def test_declared_pod_sets_are_counted_before_its_operator_has_seen_it() -> None
 REPLICAS: Raw = {**JOB, "apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {"replicas": 9, "template": POD}}
 FORTY: Raw = {**JOB, "spec": {"parallelism": 40, "template": POD}}
 AT = "template.spec.template"
+SUBMITTED = (
+    'spec.components[0].template.spec.submissionMode: Invalid value: "": an AppWrapper does not count the pod that'
+    " submits this RayJob: set SidecarMode or HTTPMode, or queue the RayJob itself"
+)
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["by its operator", "by nobody yet"])
@@ -154,8 +158,9 @@ def test_a_component_with_a_template_that_nobody_counts_gets_no_workload() -> No
                 " number of its pods: the ReplicaSet in this component has this pod template"
             ],
         ),
-        ({"template": ray(RAY_JOB)}, []),
-        ({"template": {**ray(RAY_JOB), "spec": {**ray(RAY_JOB)["spec"], "submitterPodTemplate": POD}}}, []),
+        ({"template": ray(RAY_JOB)}, [SUBMITTED]),
+        ({"template": {**ray(RAY_JOB), "spec": {**ray(RAY_JOB)["spec"], "submitterPodTemplate": POD}}}, [SUBMITTED]),
+        ({"template": {**ray(RAY_JOB), "spec": {**ray(RAY_JOB)["spec"], "submissionMode": "HTTPMode"}}}, []),
         ({"template": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"containers": "no"}}}, []),
     ],
     ids=[
@@ -166,6 +171,7 @@ def test_a_component_with_a_template_that_nobody_counts_gets_no_workload() -> No
         "a ReplicaSet without a count",
         "a RayJob",
         "a RayJob with a submitter",
+        "a RayJob without one",
         "no pods",
     ],
 )

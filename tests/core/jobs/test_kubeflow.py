@@ -8,6 +8,7 @@ import pytest
 
 from api.feature_gates import DEFAULTS
 from core.jobs import workload
+from core.jobs.fields import dotted
 from core.jobs.kind import Outcome
 from core.jobs.kinds.kubeflow import JAX_JOB, PADDLE_JOB, PY_TORCH_JOB, TF_JOB, XG_BOOST_JOB, KubeflowJob
 from core.jobs.kinds.mpijob import MPI_JOB
@@ -118,6 +119,21 @@ def test_it_is_active_while_replicas_of_any_type_run(kind: KubeflowJob) -> None:
     assert not active(Worker={"active": 0}, Master={"succeeded": 1})
     assert not active()
     assert not kind.active(kubeflow(kind))
+
+
+@EACH
+@pytest.mark.parametrize("name", ["worker", "WORKER", "Extra"])
+def test_types_of_replicas_that_are_not_counted_are_refused(kind: KubeflowJob, name: str) -> None:
+    """The operator runs their pods, too."""
+    found = kubeflow(kind, {"Worker": replica(1), name: replica(9)})
+    assert [each["name"] for each in kind.pod_sets(found)] == ["worker"]
+    (error,) = kind.validate_create(found, DEFAULTS.__getitem__)
+    supported = ", ".join(f'"{each}"' for each in kind.types)
+    path = dotted(kind.pods_path)
+    assert str(error) == f'{path}: Unsupported value: "{name}": supported values: {supported}'
+    before = kubeflow(kind, {"Worker": replica(1)})
+    assert kind.validate_update(before, found, DEFAULTS.__getitem__) == [error]
+    assert kind.validate_update(found, found, DEFAULTS.__getitem__) == []
 
 
 @EACH

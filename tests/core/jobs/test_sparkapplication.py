@@ -105,6 +105,9 @@ def test_the_containers_of_the_template_of_a_role_are_counted() -> None:
     [
         ("spark.executor.instances", "spec.executor.instances"),
         ("spark.dynamicAllocation.enabled", "spec.dynamicAllocation"),
+        ("spark.streaming.dynamicAllocation.enabled", "spec.dynamicAllocation"),
+        ("spark.driver.minMemoryOverhead", "spec.driver.memoryOverhead"),
+        ("spark.executor.resource.gpu.amount", "spec.executor.gpu"),
         ("spark.executor.cores", "spec.executor.cores"),
         ("spark.kubernetes.driver.request.cores", "spec.driver.coreRequest"),
         ("spark.executor.memoryOverhead", "spec.executor.memoryOverhead"),
@@ -114,6 +117,21 @@ def test_the_size_of_an_application_is_in_its_fields(key: str, field: str) -> No
     (error,) = SPARK_APPLICATION.validate_create(spark(sparkConf={key: "40", "a": "b"}), DEFAULTS.__getitem__)
     text = f"Forbidden: the size of a queued application is counted by its fields: set {field}"
     assert str(error) == f"spec.sparkConf[{key}]: {text}"
+
+
+def test_the_pods_of_an_application_run_in_its_namespace() -> None:
+    found = spark(sparkConf={"spark.kubernetes.namespace": "another"})
+    (error,) = SPARK_APPLICATION.validate_create(found, DEFAULTS.__getitem__)
+    assert str(error).startswith("spec.sparkConf[spark.kubernetes.namespace]: Forbidden: ")
+
+
+def test_executors_are_not_allocated_dynamically_where_there_are_no_elastic_jobs() -> None:
+    """The annotation of elastic jobs means nothing there."""
+    found = spark(dynamicAllocation={"enabled": True})
+    found["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    gates = {**DEFAULTS, "ElasticJobsViaWorkloadSlices": False}
+    (error,) = SPARK_APPLICATION.validate_create(found, gates.__getitem__)
+    assert str(error).startswith("spec.dynamicAllocation.enabled: Invalid value: true")
 
 
 def test_the_pods_of_a_role_are_built_from_its_fields() -> None:
