@@ -22,6 +22,8 @@ from core.jobs.template import Injection
 from core.jobs.topology_request import PodIndex
 from core.model import Key, Raw
 
+_RESTARTS_WITHOUT_LIMIT: Final = "RestartJobSetAndIgnoreMaxRestarts"
+
 
 class JobSet(JobKind):
     """The ``jobset.x-k8s.io/jobset`` framework."""
@@ -84,7 +86,11 @@ class JobSet(JobKind):
         return bool(ready == sum(map(_replicas, _replicated_jobs(job))))
 
     def reclaimable(self, job: Raw, related: Sequence[Raw] = ()) -> Mapping[str, int]:
-        """The pods of Jobs that have succeeded."""
+        """The pods of Jobs that have succeeded; none while a failure may start all Jobs again: a place that was given
+        up is not taken back.
+        """
+        if _may_restart(job):
+            return {}
         succeeded = {each["name"]: each.get("succeeded", 0) for each in _statuses(job)}
         return {
             slot.name: succeeded[each["name"]] * _pods_of_one(each)
@@ -119,6 +125,15 @@ def _statuses(job: Raw) -> list[Raw]:
 def _replicas(replicated_job: Raw) -> int:
     found = replicated_job.get("replicas")
     return 1 if found is None else int(found)
+
+
+def _may_restart(job: Raw) -> bool:
+    """Whether its failure policy may create all Jobs again, also those that have succeeded."""
+    policy = (job.get("spec") or {}).get("failurePolicy") or {}
+    if any(each.get("action") == _RESTARTS_WITHOUT_LIMIT for each in policy.get("rules") or ()):
+        return True
+    counted = (job.get("status") or {}).get("restartsCountTowardsMax") or 0
+    return bool(counted < (policy.get("maxRestarts") or 0))
 
 
 def _pods_of_one(replicated_job: Raw) -> int:

@@ -12,6 +12,7 @@ from core.jobs.kind import Outcome
 from core.jobs.kinds import BATCH_JOB, JOB_SET
 from core.jobs.template import Injection
 from core.model import Key, Raw
+from core.wire.merge import merged
 
 GROUP = "kueue.x-k8s.io/podset-group-name"
 ONE_IS_SINGLE = "can only define groups where at least one pod set has only 1 replica"
@@ -142,6 +143,23 @@ def test_its_pods_are_ready_when_all_of_its_jobs_are_ready_or_succeeded() -> Non
 )
 def test_the_pods_of_jobs_that_succeeded_are_not_needed_any_more(counts: Any, free: Raw) -> None:
     assert JOB_SET.reclaimable(job_set(status=of_jobs(**counts))) == free
+
+
+@pytest.mark.parametrize(
+    ("policy", "restarts", "free"),
+    [
+        ({}, 0, {"driver": 1}),
+        ({"maxRestarts": 2}, 1, {}),
+        ({"maxRestarts": 2}, 2, {"driver": 1}),
+        ({"rules": [{"name": "r", "action": "RestartJobSetAndIgnoreMaxRestarts"}]}, 9, {}),
+        ({"rules": [{"name": "r", "action": "RestartJobAndIgnoreMaxRestarts"}]}, 9, {"driver": 1}),
+    ],
+    ids=["it fails at once", "one restart is left", "none is left", "any number", "only the Job that failed"],
+)
+def test_pods_that_a_restart_would_create_again_keep_their_quota(policy: Raw, restarts: int, free: Raw) -> None:
+    status = {**of_jobs(driver={"succeeded": 1}), "restarts": restarts, "restartsCountTowardsMax": restarts}
+    found = job_set(status=status)
+    assert JOB_SET.reclaimable(merged(found, {"spec": {"failurePolicy": policy}})) == free
 
 
 @pytest.mark.parametrize(
