@@ -149,3 +149,15 @@ def test_pods_that_were_taken_from_a_stopped_job_hold_its_quota(world: World) ->
     assert all(state["spec"]["suspend"] for state in states) and world.used("team")[0] == "1"
     kubectl(world, "delete", "pod", first, "--force", "--grace-period=0")
     world.until("it runs again when that is gone", lambda: on_nodes(world) not in ([], [first]))
+
+
+def test_a_pod_that_is_resized_stops_its_job(world: World) -> None:
+    """KubeRay gives the right to do so to the accounts of its autoscalers, in the namespaces of their clusters."""
+    world.queue("team", 2)
+    world.job("larger", "team", pods=1, seconds=600)
+    world.until("its pod runs", lambda: len(on_nodes(world)) == 1)
+    larger = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}
+    resize = ("patch", "pod", *on_nodes(world), "--subresource=resize", "-p", json.dumps(larger), "-n", world.namespace)
+    world.plane.kubectl(*resize, check=True)
+
+    world.until("the job is stopped", lambda: ("Workload", "EvictedDueToPodsWithoutQuota") in told(world))

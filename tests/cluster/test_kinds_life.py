@@ -25,15 +25,16 @@ from bench.kinds import QUEUE, local_queues, played, twice
 from core.jobs.kinds import supported
 from core.jobs.owners import KNOWN
 from devcluster.controlplane import ControlPlane, Spec
+from devcluster.errors import ClusterError
 from devcluster.nodes import NodeGroup
 from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.audit import Audit, Use
 from tests.cluster.charted import NAMESPACE, RELEASE, deployed, get, install
-from tests.cluster.kinds import CASES, CLASS, LONG, Case, every_operator, life_of
+from tests.cluster.kinds import CASES, CLASS, LONG, RUN_FOR, Case, Life, every_operator, life_of
 from tests.cluster.operators import alone, define
 from tests.cluster.provisioning import Autoscaler, asks, check, config, owner, requests, uid
-from tests.cluster.tricks import TRICKS, Kubectl, Settled, Trick, of_kinds, on_a_node
-from tests.cluster.world import World, holds, job, local_queue, ours
+from tests.cluster.tricks import NOTHING_LEFT, TRICKS, WAITING, Kubectl, Settled, Trick, below, of_kinds, on_a_node
+from tests.cluster.world import World, condition, holds, job, local_queue, ours
 from tests.eventually import WAIT
 from tests.observing import observing
 from tests.serving import Served
@@ -209,29 +210,133 @@ def by_tenant(world: World, tmp_path_factory: pytest.TempPathFactory) -> Kubectl
     return of_kinds(world, tmp_path_factory.mktemp("tenant"))
 
 
+def named(trick: Trick) -> str:
+    """The name of what a trick is played with; no job has the name of another before a hyphen."""
+    of = next(each for each in ((TRICKS, "trick"), (WAITING, "waits"), (NOTHING_LEFT, "stays")) if trick in each[0])
+    return f"{trick.case}-{of[1]}-{of[0].index(trick)}"
+
+
+def of_trick(world: World, trick: Trick) -> Life:
+    """The job that a trick is played with."""
+    case = next(each for each in CASES if each.name == trick.case)
+    return life_of(case)(world, case, named(trick), named(trick))
+
+
+def on_nodes(world: World, name: str) -> list[str]:
+    """The pods of a job that run."""
+    found = (each for each in world.get("pods").get("items", []) if on_a_node(each))
+    return [each["metadata"]["name"] for each in found if each["metadata"]["name"].startswith(f"{name}-")]
+
+
+def ended_by_kubelets(world: World, name: str) -> None:
+    """Ends the pods of a job that are deleted, as a kubelet does: its Job's finalizer keeps a pod that has not ended,
+    and kwok only deletes it.
+    """
+    for each in world.get("pods").get("items", []):
+        metadata, phase = each["metadata"], each["status"].get("phase")
+        if metadata["name"].startswith(f"{name}-") and "deletionTimestamp" in metadata and phase == "Running":
+            with contextlib.suppress(ClusterError):  # it is gone
+                world.patch("pods", metadata["name"], {"status": {"phase": "Failed"}}, subresource="status")
+
+
+def released(world: World, name: str) -> None:
+    """Remove the finalizers of what a tenant holds below a job."""
+    for resource in ("rayclusters", "jobs.batch"):
+        for each in below(world, resource, name):
+            patch = ("patch", resource, each, "-n", SPACE, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+            world.plane.kubectl(*patch, check=True)
+
+
 @pytest.mark.exceeds
-@pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: f"{trick.case}: {trick.called}")
+@pytest.mark.parametrize("trick", WAITING, ids=lambda trick: trick.id)
+def test_nothing_below_a_job_that_waits_runs(world: World, by_tenant: Kubectl, trick: Trick) -> None:
+    life = of_trick(world, trick)
+    queue(world, life.name, 0)
+    trick.create(world, life.objects())
+    world.until("it waits", life.waits)
+    for _ in range(3):
+        trick.play(world, by_tenant, life.name)
+    world.until("no pod runs, and that stays so", Settled(world, lambda: on_nodes(world, life.name), 0))
+    life.delete()
+    world.until("nothing is left", lambda: life.gone() and not on_nodes(world, life.name))
+
+
+@pytest.mark.exceeds
+@pytest.mark.parametrize("trick", NOTHING_LEFT, ids=lambda trick: trick.id)
+def test_who_is_preempted_stops_whatever_its_owner_has_done(world: World, by_tenant: Kubectl, trick: Trick) -> None:
+    life = of_trick(world, trick)
+    queue(world, life.name, 4)
+    trick.create(world, life.objects())
+    world.until("it runs", lambda: len(on_nodes(world, life.name)) >= life.case.pods)
+    trick.play(world, by_tenant, life.name)
+    urgent = job(f"urgent-{life.name}", life.name, cpu=4, pods=1, seconds=LONG, labels={CLASS: "high"})
+    world.create(urgent)
+
+    def runs() -> bool:
+        ended_by_kubelets(world, life.name)
+        return urgent["metadata"]["name"] in world.running()
+
+    world.until("the urgent Job runs", runs)
+    world.until("no pod of the other runs, and that stays so", Settled(world, lambda: on_nodes(world, life.name), 0))
+    assert used(world, life.name) == "4"
+    if "finalizer" in trick.called:
+        released(world, life.name)
+    life.delete()
+    world.remove(urgent)
+    world.until("nothing is left", lambda: life.gone() and not on_nodes(world, life.name))
+
+
+@pytest.mark.exceeds
+@pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick.id)
 def test_no_trick_with_what_its_operator_made_runs_more_pods_than_were_admitted(
     world: World, by_tenant: Kubectl, trick: Trick
 ) -> None:
-    case = next(each for each in CASES if each.name == trick.case)
-    name = f"{case.name}-trick-{TRICKS.index(trick)}"
+    life = of_trick(world, trick)
+    name = life.name
     queue(world, name, 4)
-    life = life_of(case)(world, case, name, name)
-    life.create()
+    trick.create(world, life.objects())
     world.until("it runs", lambda: life.running("one-1"))
     world.patch("clusterqueues", name, {"spec": {"resourceGroups": groups(used(world, name), 0)}})  # no more than that
 
-    def on_nodes() -> list[str]:
-        found = world.get("pods").get("items", [])
-        mine = [each for each in found if each["metadata"]["name"].startswith(name)]
-        return [each["metadata"]["name"] for each in mine if on_a_node(each)]
-
     trick.play(world, by_tenant, name)
-    settled = Settled(world, on_nodes, case.pods)
+    settled = Settled(world, lambda: on_nodes(world, name), life.case.pods)
     world.until("no more pods run than were admitted, and that stays so", settled)
     life.delete()
-    world.until("nothing is left", lambda: life.gone() and not life.pods() and not on_nodes())
+    world.until("nothing is left", lambda: life.gone() and not life.pods() and not on_nodes(world, name))
+
+
+def test_a_jobset_that_starts_again_has_quota_for_what_has_succeeded(world: World) -> None:
+    """Its driver has succeeded; when a worker fails, its controller creates all Jobs again."""
+    name = "jobset-again"
+    queue(world, name, 4)
+    case = next(each for each in CASES if each.name == "jobset")
+    (made,) = case.objects(name, name)
+    driver, workers = (each["template"]["spec"] for each in made["spec"]["replicatedJobs"])
+    driver["template"]["metadata"]["annotations"][RUN_FOR] = "1s"
+    workers["backoffLimit"] = 0
+    made["spec"]["failurePolicy"] = {"maxRestarts": 2}
+    world.create(made)
+
+    def of_attempt(number: int) -> list[Raw]:
+        found = (each for each in world.get("pods").get("items", []) if each["metadata"]["name"].startswith(name))
+        label = "jobset.sigs.k8s.io/restart-attempt"
+        return [each for each in found if each["metadata"]["labels"].get(label) == str(number)]
+
+    def succeeded() -> bool:
+        return any(each["status"].get("phase") == "Succeeded" for each in of_attempt(0))
+
+    world.until("its driver has succeeded", succeeded)
+    running = [each for each in of_attempt(0) if each["status"].get("phase") == "Running"]
+    assert running
+    world.patch("pods", running[0]["metadata"]["name"], {"status": {"phase": "Failed"}}, subresource="status")
+    world.until("its driver has run again", lambda: any(each["status"].get("phase") for each in of_attempt(1)))
+    world.until("all run again", lambda: len(of_attempt(1)) == case.pods)
+    life = life_of(case)(world, case, name, name)
+    (found,) = life.workloads()
+    assert condition(found, "Evicted")[0] != "True"
+    assert not found["status"].get("reclaimablePods")
+    life.delete()
+    world.until("nothing is left", lambda: life.gone() and not on_nodes(world, name))
 
 
 def test_jobs_of_all_kinds_at_once_all_end_within_the_quota(world: World) -> None:

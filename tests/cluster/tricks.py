@@ -1,18 +1,20 @@
 """What a tenant does to the objects below an admitted job to run more pods than were admitted: a row for each trick.
 
 Each is done by an account with the role `edit` that may also change the objects of all kinds of jobs in its namespace,
-and scale them. ``test_kinds_life`` plays them with the real operators.
+and scale them. The role that MPI's operator brings for its users gives them the status of its kind, too.
+``test_kinds_life`` plays the tricks with the real operators.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from api.objects import Raw
+from core.wire.merge import merged
 from tests.cluster.accounts import tenant
 from tests.cluster.operators import KUBEFLOW, LWS, RAY, SPARK, TRAINER
 from tests.cluster.world import World
@@ -20,22 +22,37 @@ from tests.cluster.world import World
 MORE = 10
 """So many pods, or replicas, the tenant wants."""
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
+OF_STATUS = "mpijobs"
+"""The kind whose status users may write by the role that its operator brings (kubeflow-mpijobs-edit)."""
 KINDS = (*KUBEFLOW, "mpijobs", *RAY, "appwrappers", *TRAINER, *SPARK, *LWS, "jobsets")
 
 
 @dataclass(frozen=True)
 class Trick:
-    """What is done with a running job of a kind (its name in ``kinds.CASES``); the name begins those of its pods."""
+    """What is done with a job of a kind (its name in ``kinds.CASES``); the name begins those of its pods. The job has
+    been created with the fields of ``given``.
+    """
 
     case: str
     called: str
     play: Callable[[World, Kubectl, str], None]
+    given: Raw = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The name of its test."""
+        return f"{self.case}: {self.called}"
+
+    def create(self, world: World, objects: Iterable[Raw]) -> None:
+        """Create the job of these objects."""
+        world.create(*(merged(each, self.given) for each in objects))
 
 
 def of_kinds(world: World, directory: Path) -> Kubectl:
     """Runs kubectl as the tenant, in its namespace."""
     kubeconfig = str(tenant(world.plane, world.namespace, directory))
-    rights = {"apiGroups": ["*"], "resources": [each for kind in KINDS for each in (kind, f"{kind}/scale")]}
+    scaled = [each for kind in KINDS for each in (kind, f"{kind}/scale")]
+    rights = {"apiGroups": ["*"], "resources": [*scaled, f"{OF_STATUS}/status"]}
     named = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "tenant-of-kinds"}}
     subject = {"kind": "ServiceAccount", "name": "tenant", "namespace": world.namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "tenant-of-kinds"}
@@ -110,6 +127,71 @@ def sets_below_lose_their_marks(world: World, run: Kubectl, name: str) -> None:
     sets_below_are_scaled(world, run, name)
 
 
+def deleted_without_its_pods(resource: str) -> Callable[[World, Kubectl, str], None]:
+    """Its controller creates what was deleted again; the pods of before have no owner."""
+
+    def play(world: World, run: Kubectl, name: str) -> None:
+        for each in below(world, resource, name):
+            run("delete", resource, each, "--cascade=orphan", "--wait=false")
+
+    return play
+
+
+def it_is_upgraded(world: World, run: Kubectl, name: str) -> None:
+    """KubeRay starts a second cluster beside the first."""
+    _patched(run, "rayservices", name, {"spec": {"rayClusterConfig": {"rayVersion": "2.52.0"}}})
+    world.until("there is a second cluster", lambda: len([*below(world, "rayclusters", name)]) > 1)
+
+
+def it_is_rolled_out_with_a_surge(world: World, run: Kubectl, name: str) -> None:
+    surge = {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 0, "maxSurge": MORE}}
+    worker = {"metadata": {"labels": {"version": "next"}}}
+    change = {"rolloutStrategy": surge, "leaderWorkerTemplate": {"workerTemplate": worker}}
+    _patched(run, "leaderworkersets", name, {"spec": change})
+
+
+def they_are_not_suspended(resource: str) -> Callable[[World, Kubectl, str], None]:
+    """What its operator made below a job that waits is started by hand."""
+
+    def play(world: World, run: Kubectl, name: str) -> None:
+        for each in below(world, resource, name):
+            _patched(run, resource, each, {"spec": {"suspend": False}})
+
+    return play
+
+
+def it_is_changed(resource: str, change: Raw) -> Callable[[World, Kubectl, str], None]:
+    """So that its operator finds it invalid, and does nothing with it any more."""
+
+    def play(world: World, run: Kubectl, name: str) -> None:
+        changed = run("patch", resource, name, "--type=merge", "-p", json.dumps(change))
+        assert changed.returncode == 0, changed.stderr
+
+    return play
+
+
+def they_have_a_finalizer(resource: str) -> Callable[[World, Kubectl, str], None]:
+    """What its operator deletes to stop the job stays, and with it the pods."""
+
+    def play(world: World, run: Kubectl, name: str) -> None:
+        for each in below(world, resource, name):
+            _patched(run, resource, each, {"metadata": {"finalizers": ["example.com/stays"]}})
+
+    return play
+
+
+def nothing(world: World, run: Kubectl, name: str) -> None:
+    """The job itself is the trick."""
+
+
+def its_status_says_that_it_has_ended(world: World, run: Kubectl, name: str) -> None:
+    """Its operator, too, believes the status."""
+    since = {"lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z"}
+    ended = {"type": "Succeeded", "status": "True", "reason": "MPIJobSucceeded", "message": "", **since}
+    status = {"conditions": [ended], "completionTime": "2026-01-01T00:00:00Z"}
+    run("patch", "mpijobs", name, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+
+
 TRICKS = (
     Trick("jobset", "its Jobs get more pods", jobs_below_get_more_pods),
     Trick("trainjob", "its Jobs get more pods", jobs_below_get_more_pods),
@@ -124,7 +206,36 @@ TRICKS = (
     Trick("leaderworkerset", "its sets are scaled", sets_below_are_scaled),
     Trick("leaderworkerset", "its sets lose their marks", sets_below_lose_their_marks),
     Trick("deployment", "its ReplicaSet loses its marks", sets_below_lose_their_marks),
+    Trick("jobset", "its Jobs are deleted without their pods", deleted_without_its_pods("jobs.batch")),
+    Trick("rayjob", "its cluster is deleted without its pods", deleted_without_its_pods("rayclusters")),
+    Trick("rayservice", "it is upgraded", it_is_upgraded),
+    Trick("leaderworkerset", "it is rolled out with a surge", it_is_rolled_out_with_a_surge),
 )
+WAITING = (
+    Trick("jobset", "its Jobs are started", they_are_not_suspended("jobs.batch")),
+    Trick("trainjob", "its JobSet is started", they_are_not_suspended("jobsets")),
+    Trick("mpijob", "its launcher is started", they_are_not_suspended("jobs.batch")),
+)
+"""What is done with a job that waits."""
+NOTHING_LEFT = (
+    Trick("rayjob", "it waits for its user", nothing, {"spec": {"submissionMode": "InteractiveMode"}}),
+    Trick("rayjob", "it is invalid", it_is_changed("rayjobs", {"spec": {"ttlSecondsAfterFinished": -1}})),
+    Trick(
+        "rayservice",
+        "it is invalid",
+        it_is_changed("rayservices", {"metadata": {"annotations": {"ray.io/initializing-timeout": "never"}}}),
+    ),
+    Trick(
+        "raycluster",
+        "it is invalid",
+        it_is_changed("rayclusters", {"spec": {"headGroupSpec": {"rayStartParams": {"redis-username": "x"}}}}),
+    ),
+    Trick("mpijob", "it is invalid", it_is_changed("mpijobs", {"spec": {"slotsPerWorker": -1}})),
+    Trick("mpijob", "its status says that it has ended", its_status_says_that_it_has_ended),
+    Trick("rayjob", "its cluster has a finalizer", they_have_a_finalizer("rayclusters")),
+    Trick("appwrapper", "its Job has a finalizer", they_have_a_finalizer("jobs.batch")),
+)
+"""What is done with a job that runs, before it is preempted."""
 
 
 def on_a_node(pod: Raw) -> bool:

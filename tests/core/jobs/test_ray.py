@@ -388,11 +388,11 @@ def test_what_becomes_invalid_while_it_runs_is_stopped_with_its_clusters_before_
     raw = with_status(raw, read(raw), transitions.evicted(read(raw), "Preempted", "", 2.0))
     running = changed({**waiting, "status": INVALID[kind]}, kind.suspend_path, False)
     stop = held(running, raw, *clusters, kind=kind)
-    assert isinstance(stop, Stop) and not any(isinstance(each, Delete) for each in stop.writes)
+    assert isinstance(stop, Stop) and not any(isinstance(each, Delete) for each in stop.steps)
     stopped = changed(running, kind.suspend_path, True)
     action = held(stopped, raw, *clusters, kind=kind)
     assert isinstance(action, Stop)
-    assert [(each.uid, each.target) for each in action.writes if isinstance(each, Delete)] == [
+    assert [(each.uid, each.target) for each in action.steps if isinstance(each, Delete)] == [
         (f"uid-{name}", Target(RAY_CLUSTER.resource, Key("ns", name))) for name in ("one", "two")
     ]
     leaving = [merged(each, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}) for each in clusters]
