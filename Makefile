@@ -151,9 +151,9 @@ generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights o
 	$(BIN)/python -m api.feature_gates charts/seiretsu/templates/_feature_gates.tpl
 	$(BIN)/python -m webhook.configuration_table charts/seiretsu/templates/_configuration_table.tpl
 	$(BIN)/python -m webhook.chart charts/seiretsu/templates/webhooks.yaml
-	$(BIN)/python -m controller.rights charts/seiretsu/templates/_rules.tpl
+	$(BIN)/python -m controller.run.rights charts/seiretsu/templates/_rules.tpl
 	$(BIN)/python -m webhook.backstop charts/seiretsu/templates/backstop.yaml
-	$(BIN)/python -m controller.user_roles charts/seiretsu/templates/_user_roles.tpl
+	$(BIN)/python -m controller.run.user_roles charts/seiretsu/templates/_user_roles.tpl
 	$(BIN)/python -m core.feedback.page docs/feedback.md
 	$(BIN)/python -m core.jobs.page docs/job-kinds.md
 

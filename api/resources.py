@@ -1,4 +1,4 @@
-"""Resources that modules name, as the API server names them; which of them are watched is in ``controller.watched``."""
+"""Resources that modules name, as the API server names them; ``controller.run.watched`` has those that are watched."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from certs.keeper import Keeper
 from certs.live import LiveContext
 from certs.plan import RotationStep
-from controller.guard import DEEDS, Guard
 from controller.kube.client import Client
 from controller.kube.flow.budget import Budget
 from controller.kube.reflector import Reflector
+from controller.reconcilers.guard import DEEDS, Guard
 
 PAUSES: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 

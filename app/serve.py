@@ -34,7 +34,7 @@ from controller.kube import config as kubeconfig
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.flow.throttle import Throttle
-from controller.run import Controller
+from controller.run.controller import Controller
 from core.feedback import catalog
 from core.jobs import kinds
 

@@ -34,12 +34,12 @@ from bench.webhook import PATHS, review
 from certs import pki
 from certs.live import LiveContext
 from controller import settings as controller_settings
-from controller.caches import lean
+from controller.cache.caches import lean
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
-from controller.run import Controller
+from controller.run.controller import Controller
 from core.jobs.kinds import POD
 from core.wire import decode
 from webhook.routes import routes

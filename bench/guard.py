@@ -24,16 +24,16 @@ from api.objects import Resource
 from bench.caches import pod as of_a_group
 from bench.caches import streaming, workload
 from bench.lag import Lag
-from controller.caches import Caches
-from controller.guard import Guard
+from controller.cache.caches import Caches
+from controller.cache.owners import Owners
+from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.config import Connection
-from controller.living import read
-from controller.managed import Managed
-from controller.owners import Owners
+from controller.reconcilers.guard import Guard
+from controller.reconcilers.living import read
+from controller.reconcilers.managed import Managed
+from controller.run.watched import rows
 from controller.settings import Settings
-from controller.watched import rows
-from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
 from core.state.state import State

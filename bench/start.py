@@ -39,15 +39,15 @@ from bench.measure import Usage, exit_on_sigterm, timed
 from bench.report import pids_of, save, table
 from bench.scenario import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, NAMESPACES, WORKLOADS
 from bench.served import served
-from controller.caches import Caches
+from controller.cache.caches import Caches
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.flow.throttle import Throttle
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store
-from controller.queues import difference
-from controller.watched import rows
+from controller.reconcilers.queues import difference
+from controller.run.watched import rows
 from core.model import Key
 from core.state.state import State
 from devcluster.controlplane import ControlPlane, Spec

@@ -9,10 +9,10 @@ from __future__ import annotations
 from api import names
 from api.objects import Raw, key_of
 from api.resources import NAMESPACES
-from controller.caches import Caches
+from controller.cache.caches import Caches
+from controller.run.watched import WATCHED
+from controller.scheduling.usage import consumed_of
 from controller.settings import Settings
-from controller.usage import consumed_of
-from controller.watched import WATCHED
 from core.model import Key, Workload
 from core.state.state import State
 from core.wire import decode

@@ -12,7 +12,7 @@ from api.objects import Raw, Resource
 from cli.reader import Reader
 from cli.target import UnreadableError, reached
 from controller.kube.config import Connection
-from controller.watched import WATCHED
+from controller.run.watched import WATCHED
 from core.jobs.owners import KNOWN
 from seiretsu import running
 

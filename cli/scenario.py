@@ -19,7 +19,7 @@ from api.convert import ConversionError, convert
 from api.objects import Raw
 from cli.manifests import Document, Mistakes, ScenarioError, documents, ours
 from cli.trace import Submission, duration, trace
-from controller.watched import WATCHED, rows
+from controller.run.watched import WATCHED, rows
 from core.jobs import fields
 from core.jobs.kind import JobKind
 from core.jobs.kinds import KINDS, kind_of

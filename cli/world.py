@@ -18,8 +18,8 @@ from app.setup import admission_settings
 from cli.cluster_state import ClusterState
 from cli.manifests import Document, Mistakes, ScenarioError
 from cli.scenario import LIVE, NAMESPACED, READY_AFTER, duration
-from controller.lookup import cache_lookup
-from controller.owners import Owners
+from controller.cache.lookup import cache_lookup
+from controller.cache.owners import Owners
 from controller.settings import Settings as ControllerSettings
 from controller.settings import from_configuration
 from core.feedback import catalog

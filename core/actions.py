@@ -1,8 +1,8 @@
 """The actions of all rules about objects, and how one is chosen: the first rule that answers decides.
 
-One vocabulary, so that one reconciler (``controller.reconciler``) applies what any chain of rules decides. A write
-without ``target`` is of the object that is reconciled. ``why`` is a word of the chain for the write: it is logged, and
-tests know the write by it.
+One vocabulary, so that one reconciler (``controller.cache.reconciler``) applies what any chain of rules decides. A
+write without ``target`` is of the object that is reconciled. ``why`` is a word of the chain for the write: it is
+logged, and tests know the write by it.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ THERE: Mapping[str, tuple[str, ...]] = {
 }
 """The points of each action that ``core.multikueue.there`` decides."""
 DECIDED: Mapping[str, tuple[str, ...] | str] = {
-    "controller/checks.py": ("status of an AdmissionCheck of MultiKueue",),
+    "controller/cache/checks.py": ("status of an AdmissionCheck of MultiKueue",),
     "core/jobs/actions.py": ("create the Workload", "release", "finish", "remove the finalizer", "delete the Workload"),
     "core/jobs/decide.py": "deletes jobs when their retention has ended",
     "core/jobs/kind.py": ("unsuspend", "suspend"),
@@ -188,8 +188,8 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
     "core/jobs/kinds/pod.py": "pods: tests/cluster/test_pods.py",
     "core/jobs/kinds/pod_group.py": "pods: tests/cluster/test_pods.py",
     "core/jobs/kinds/trainjob.py": "written as Jobs are: tests/cluster/test_kinds_life.py",
-    "core/jobs/pod_owner_groups.py": "the steps for groups of pods: tests/cluster/test_pods.py",
-    "core/jobs/stateful_sets.py": "the steps for groups of pods: tests/cluster/test_pods.py",
+    "core/jobs/pod_owner_groups.py": "the steps for groups of pods: test_pods.py",
+    "core/jobs/stateful_sets.py": "the steps for groups of pods: test_pods.py",
     "core/jobs/stopping.py": ("reset the status of the Job",),
     "core/multikueue/here.py": tuple(dict.fromkeys(HERE.values())),
     "core/multikueue/there.py": tuple(point for points in THERE.values() for point in points),
@@ -202,26 +202,29 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
 }
 """The points of the writes that each module decides, or why the leader is not killed there."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
-    "controller/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict"),
-    "controller/departures.py:Departures.release": ("finish", "remove the finalizer"),
-    "controller/reasons.py:WaitReasons.write": ("say why it waits",),
-    "controller/queues.py:QueueStatuses.write_status": ("status of a ClusterQueue", "status of a LocalQueue"),
-    "controller/queues.py:QueueStatuses._finalize": ("finalizer of a ClusterQueue",),
+    "controller/scheduling/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict"),
+    "controller/reconcilers/departures.py:Departures.release": ("finish", "remove the finalizer"),
+    "controller/scheduling/reasons.py:WaitReasons.write": ("say why it waits",),
+    "controller/reconcilers/queues.py:QueueStatuses.write_status": (
+        "status of a ClusterQueue",
+        "status of a LocalQueue",
+    ),
+    "controller/reconcilers/queues.py:QueueStatuses._finalize": ("finalizer of a ClusterQueue",),
     "controller/kube/events.py:Recorder._send": ("event",),
     "controller/kube/elector.py:Election._take": ("lease",),
     "controller/kube/elector.py:Election.release": ("lease",),
-    "controller/writes.py:Writer.create": "called by the others",
-    "controller/writes.py:Writer.patch": "called by the others",
-    "controller/writes.py:Writer.delete": "called by the others",
-    "controller/guard.py:Guard._evict": "decided again from the pods that run: tests/controller/test_guard.py",
-    "controller/guard.py:Guard._delete": "the same",
-    "controller/departures.py:Departures._tell": "only a condition that people read",
-    "controller/elastic.py:_ungate_one": "pods of elastic jobs: no quota depends on it, tests/cluster/test_elastic.py",
-    "controller/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
-    "controller/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
+    "controller/cache/writes.py:Writer.create": "called by the others",
+    "controller/cache/writes.py:Writer.patch": "called by the others",
+    "controller/cache/writes.py:Writer.delete": "called by the others",
+    "controller/reconcilers/guard.py:Guard._evict": "decided again from the pods that run: test_guard.py",
+    "controller/reconcilers/guard.py:Guard._delete": "the same",
+    "controller/reconcilers/departures.py:Departures._tell": "only a condition that people read",
+    "controller/reconcilers/elastic.py:_ungate_one": "pods of elastic jobs: no quota depends on it, test_elastic.py",
+    "controller/reconcilers/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
+    "controller/scheduling/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
     "controller/multikueue/clusters.py:Clusters._report": ("status of a MultiKueueCluster",),
     "controller/multikueue/quotas.py:Quotas.reconcile": "quota of the workers added up: computed again at each start",
-    "controller/reconciler.py:Reconciler._write": tuple(
+    "controller/cache/reconciler.py:Reconciler._write": tuple(
         dict.fromkeys(point for points in DECIDED.values() if not isinstance(points, str) for point in points)
     ),
 }

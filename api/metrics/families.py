@@ -1,7 +1,7 @@
 """All metrics of Kueue: name, type, labels and description, so that dashboards and alerts for Kueue work.
 
-One table for counters, histograms (``controller.metrics``) and gauges (``controller.gauges``); a test compares it with
-Kueue's reference. Every series has ``replica_role`` (leader, follower or standalone) and, with the feature gate
+One table for counters, histograms and gauges (``controller.metrics``); a test compares it with Kueue's reference.
+Every series has ``replica_role`` (leader, follower or standalone) and, with the feature gate
 CustomMetricLabels, the labels that ``metrics.customLabels`` copies from the objects in ``sources``.
 """
 

@@ -22,7 +22,8 @@ import structlog
 
 from api import resources
 from api.objects import Key, Raw
-from controller.caches import Caches
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Forbidden, NotFound, leaves
@@ -33,7 +34,6 @@ from controller.kube.workqueue import WorkQueue
 from controller.multikueue import memory
 from controller.multikueue.files import FileError, Files
 from controller.multikueue.remote import Remote
-from controller.writes import Writer
 from core.jobs.mirrored import Mirrored
 from core.multikueue import kubeconfig, profile
 from core.multikueue.conditions import CONNECTED

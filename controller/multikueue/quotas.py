@@ -11,11 +11,11 @@ from typing import Final
 
 from api import names, resources
 from api.objects import Key, Raw, key_of
-from controller.caches import Caches
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
 from controller.kube.errors import NotFound
 from controller.kube.workqueue import WorkQueue
 from controller.multikueue.remote import Remote
-from controller.writes import Writer
 from core.multikueue import conditions, quota
 from core.multikueue.quota import Queues
 from core.wire import active

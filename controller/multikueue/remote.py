@@ -13,7 +13,9 @@ from typing import Any
 from api import resources
 from api.names import GROUP, Kind, Label
 from api.objects import Key, Raw, Resource, key_of
-from controller.caches import Cached
+from controller.cache.caches import Cached
+from controller.cache.refusals import Refusals
+from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import ApiError
@@ -24,8 +26,6 @@ from controller.kube.store import Store
 from controller.kube.workqueue import WorkQueue
 from controller.multikueue.memory import shares
 from controller.multikueue.survey import Survey
-from controller.refusals import Refusals
-from controller.writes import Writer
 from core.jobs.mirrored import Mirrored
 from core.jobs.mirrored_owners import several_of
 from core.model.owner import reference

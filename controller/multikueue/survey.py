@@ -11,7 +11,7 @@ from typing import Final
 
 from api import resources
 from api.objects import Raw
-from controller.caches import Cached, Caches
+from controller.cache.caches import Cached, Caches
 from controller.kube.client import Client
 from controller.kube.flow.throttle import Throttle
 from controller.kube.reflector import Reflector

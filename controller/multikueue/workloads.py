@@ -21,19 +21,19 @@ import structlog
 
 from api import names, resources
 from api.objects import Key, Raw, key_of
-from controller.caches import Caches
-from controller.checks import CheckConditions
-from controller.events import Recorder
+from controller.cache.caches import Caches
+from controller.cache.checks import CheckConditions
+from controller.cache.events import Recorder
+from controller.cache.reconciler import Reconciler
+from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from controller.kube.workqueue import WorkQueue
-from controller.metrics import QueueingMetrics
+from controller.metrics.counters import QueueingMetrics
 from controller.multikueue.clusters import Clusters
 from controller.multikueue.quotas import Quotas
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
-from controller.reconciler import Reconciler
 from controller.settings import Settings
-from controller.writes import Writer
 from core.actions import Action, Create, Patch, Wait, Write, Writes
 from core.feedback.rules import plain
 from core.feedback.submission import of_workload

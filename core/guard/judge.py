@@ -1,6 +1,6 @@
 """Decides which pods run without quota: what runs of a job, compared with what its Workloads were granted.
 
-Separate from how pods are attributed to jobs (``controller.guard``), which needs what is known of owners.
+Separate from how pods are attributed to jobs (``controller.reconcilers.guard``), which needs what is known of owners.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The events people read in ``kubectl describe`` of a Job or a Workload: type, reason and text, in Kueue's words.
 
-Separate from what sends them (``controller.events``), so that every text can be read on one page.
+Separate from what sends them (``controller.cache.events``), so that every text can be read on one page.
 """
 
 from __future__ import annotations

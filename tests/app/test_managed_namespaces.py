@@ -14,13 +14,13 @@ from prometheus_client import CollectorRegistry
 from api.configuration import load
 from app.setup import admission_settings
 from cli.world import Rules, World
-from controller.caches import Caches
-from controller.events import Recorder
-from controller.jobs import JobReconciler
-from controller.metrics import QueueingMetrics
+from controller.cache.caches import Caches
+from controller.cache.events import Recorder
+from controller.cache.writes import Writer
+from controller.metrics.counters import QueueingMetrics
+from controller.reconcilers.jobs import JobReconciler
+from controller.run.watched import rows
 from controller.settings import from_configuration
-from controller.watched import rows
-from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.matching.placement import matches
 from core.model import Raw

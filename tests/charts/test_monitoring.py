@@ -26,12 +26,12 @@ from certs.keeper import Keeper
 from certs.live import LiveContext
 from certs.pki import new_authority
 from certs.record import Record
-from controller.guard import Guard
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.flow.budget import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
+from controller.reconcilers.guard import Guard
 from devcluster import build
 from tests.charts.rendering import CHART, documents, only, rendered
 

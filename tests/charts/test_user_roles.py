@@ -8,7 +8,7 @@ import pytest
 
 from api.kinds import KINDS
 from api.objects import Raw
-from controller.user_roles import covered, template
+from controller.run.user_roles import covered, template
 from core.jobs.kinds import supported
 from tests.charts.rendering import CHART, documents, rendered
 

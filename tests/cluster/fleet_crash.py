@@ -18,7 +18,7 @@ import orjson
 from api.objects import Raw
 from controller.kube import config
 from controller.kube.client import Client
-from controller.run import Controller
+from controller.run.controller import Controller
 from controller.settings import MultiKueueSettings, Reading, Settings
 from core.jobs.elastic import GATE
 from core.multikueue.group import Policy

@@ -24,7 +24,7 @@ from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.elector import LEASES
 from controller.kube.errors import NotFound
-from controller.rights import DEFINITIONS
+from controller.run.rights import DEFINITIONS
 from core.jobs.kinds import supported
 from devcluster import build, containers
 from devcluster.certificates import Authority

@@ -11,10 +11,10 @@ import pytest
 
 from api import resources
 from api.objects import Raw
-from controller.caches import Caches, Interned
+from controller.cache.caches import Caches, Interned
+from controller.cache.sweeps import Sweeps
 from controller.kube.store import HEARD_AT_ONCE
-from controller.sweeps import Sweeps
-from controller.watched import rows
+from controller.run.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Workload
 from core.model.owner import Owner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.churn import FIRST_SECONDS, FORGOTTEN_SECONDS, FREE, LONGEST_SECONDS, Churn
+from controller.reconcilers.churn import FIRST_SECONDS, FORGOTTEN_SECONDS, FREE, LONGEST_SECONDS, Churn
 from core.model import Key
 
 LOOPS, OTHER = Key("ns", "loops"), Key("ns", "other")

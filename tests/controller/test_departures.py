@@ -7,18 +7,18 @@ from typing import Any
 
 from api import resources
 from api.objects import Resource
-from controller.caches import Caches
-from controller.departures import (
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
+from controller.kube.errors import ApiError, Forbidden
+from controller.kube.flow.precedence import Precedence
+from controller.reconcilers.departures import (
     FORGOTTEN_AFTER_SECONDS,
     LONGEST_WAIT_SECONDS,
     MOST_PODS,
     TOLD_AFTER_SECONDS,
     Departures,
 )
-from controller.kube.errors import ApiError, Forbidden
-from controller.kube.flow.precedence import Precedence
-from controller.watched import rows
-from controller.writes import Writer
+from controller.run.watched import rows
 from core.jobs.actions import AwaitPods
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.workload import name

@@ -9,20 +9,20 @@ from prometheus_client import CollectorRegistry
 
 from api import resources
 from api.objects import Resource
-from controller.caches import Caches
-from controller.dispatch import AT_ONCE, Dispatcher
-from controller.events import Recorder
-from controller.jobs import JobReconciler
-from controller.metrics import QueueingMetrics
-from controller.mirror import QueueMirror
-from controller.pod_owners import PodOwnerReconciler
-from controller.queues import QueueStatuses
-from controller.scheduler import Scheduler
+from controller.cache.caches import Caches
+from controller.cache.events import Recorder
+from controller.cache.sweeps import Sweeps
+from controller.cache.writes import Writer
+from controller.metrics.counters import QueueingMetrics
+from controller.reconcilers.jobs import JobReconciler
+from controller.reconcilers.mirror import QueueMirror
+from controller.reconcilers.pod_owners import PodOwnerReconciler
+from controller.reconcilers.queues import QueueStatuses
+from controller.reconcilers.workloads import WorkloadReconciler
+from controller.run.dispatch import AT_ONCE, Dispatcher
+from controller.run.watched import dispatch_of, rows
+from controller.scheduling.scheduler import Scheduler
 from controller.settings import Settings
-from controller.sweeps import Sweeps
-from controller.watched import dispatch_of, rows
-from controller.workloads import WorkloadReconciler
-from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB, POD
 from core.jobs.pod_owners import LEADER_WORKER_SET, STATEFUL_SET
 from core.model import Key, Raw

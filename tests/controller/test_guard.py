@@ -10,15 +10,15 @@ from unittest.mock import patch
 import pytest
 
 from api.objects import Resource
-from controller.caches import Caches
-from controller.guard import REPORTED_SECONDS, Guard
+from controller.cache.caches import Caches
+from controller.cache.owners import Owners
+from controller.cache.writes import Writer
 from controller.kube.flow.precedence import Precedence
-from controller.living import read
-from controller.managed import Managed
-from controller.owners import Owners
+from controller.reconcilers.guard import REPORTED_SECONDS, Guard
+from controller.reconcilers.living import read
+from controller.reconcilers.managed import Managed
+from controller.run.watched import rows
 from controller.settings import GuardSettings, Settings
-from controller.watched import rows
-from controller.writes import Writer
 from core.guard.grants import STOPS_SECONDS
 from core.guard.judge import LEAVES_SECONDS
 from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
@@ -423,7 +423,7 @@ async def test_pods_that_end_while_they_are_looked_at_again_end_nothing_else(wor
     world.see(*map(pod, names))
     assert len(world.guard._unsettled) == len(names)
     running = asyncio.create_task(world.guard._settle())
-    with patch("controller.guard.SETTLE_SECONDS", 0):
+    with patch("controller.reconcilers.guard.SETTLE_SECONDS", 0):
         await asyncio.sleep(0)
         for _ in range(3):
             await asyncio.sleep(0)

@@ -8,20 +8,20 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.objects import Resource, key_of
-from controller.caches import Caches
-from controller.dispatch import Dispatcher
-from controller.events import Recorder
-from controller.jobs import JobReconciler
+from controller.cache.caches import Caches
+from controller.cache.events import Recorder
+from controller.cache.owners import Owners
+from controller.cache.writes import Writer
 from controller.kube.client import Client
-from controller.metrics import QueueingMetrics
-from controller.mirror import QueueMirror
-from controller.owners import Owners
-from controller.queues import QueueStatuses
-from controller.scheduler import Scheduler
+from controller.metrics.counters import QueueingMetrics
+from controller.reconcilers.jobs import JobReconciler
+from controller.reconcilers.mirror import QueueMirror
+from controller.reconcilers.queues import QueueStatuses
+from controller.reconcilers.workloads import WorkloadReconciler
+from controller.run.dispatch import Dispatcher
+from controller.run.watched import dispatch_of, rows
+from controller.scheduling.scheduler import Scheduler
 from controller.settings import Settings
-from controller.watched import dispatch_of, rows
-from controller.workloads import WorkloadReconciler
-from controller.writes import Writer
 from core.actions import Delete, Wait
 from core.jobs import workload
 from core.jobs.actions import AwaitPods, CreateWorkload, Problem, Start, Stop

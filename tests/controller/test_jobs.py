@@ -11,18 +11,18 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.objects import Resource, key_of
-from controller.caches import Caches
-from controller.churn import FREE
-from controller.departures import FIRST_WAIT_SECONDS
-from controller.jobs import JobReconciler
+from controller.cache.caches import Caches
+from controller.cache.refusals import REPORT_SECONDS
+from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
 from controller.kube.flow.limits import MOST
 from controller.kube.flow.precedence import Precedence
-from controller.metrics import QueueingMetrics
-from controller.refusals import REPORT_SECONDS
+from controller.metrics.counters import QueueingMetrics
+from controller.reconcilers.churn import FREE
+from controller.reconcilers.departures import FIRST_WAIT_SECONDS
+from controller.reconcilers.jobs import JobReconciler
+from controller.run.watched import rows
 from controller.settings import Settings
-from controller.watched import rows
-from controller.writes import Writer
 from core.actions import Wait
 from core.jobs import workload
 from core.jobs.actions import CreateWorkload, Start, Stop

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from controller import jobs
-from controller.caches import Caches
-from controller.events import Recorder
-from controller.jobs import LARGE, JobReconciler
-from controller.metrics import QueueingMetrics
+from controller.cache.caches import Caches
+from controller.cache.events import Recorder
+from controller.cache.writes import Writer
+from controller.metrics.counters import QueueingMetrics
+from controller.reconcilers import jobs
+from controller.reconcilers.jobs import LARGE, JobReconciler
+from controller.run.watched import rows
 from controller.settings import Settings
-from controller.watched import rows
-from controller.writes import Writer
 from core.jobs.kinds import POD, POD_GROUP
 from core.jobs.kinds.pod_group import Sorted, sort_out
 from core.jobs.pod_shape import computed_role, requests, role_hash

@@ -7,8 +7,8 @@ import tracemalloc
 
 import orjson
 
-from controller.caches import Caches
-from controller.watched import rows
+from controller.cache.caches import Caches
+from controller.run.watched import rows
 from core.jobs.kinds import POD
 from core.model import Raw
 from core.state.state import State

@@ -27,7 +27,7 @@ from controller.kube.errors import from_status
 from controller.kube.size_limit import MEBIBYTE, Pool, SizeLimit, cost, weight
 from controller.multikueue import memory
 from controller.multikueue.remote import Remote
-from controller.watched import rows
+from controller.run.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.multikueue import shape
 from tests.core.multikueue.groups import copy, there, workload

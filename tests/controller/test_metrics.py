@@ -20,9 +20,9 @@ from api.metrics.custom_labels import CustomLabel, CustomLabels
 from api.metrics.families import FAMILIES, ROLE, UNROLED, full_name, hidden
 from api.objects import Raw
 from app.metrics import ProcessMetrics as Process
-from controller.gauges import Gauges
-from controller.metrics import QueueingMetrics
-from controller.series import Series
+from controller.metrics.counters import QueueingMetrics
+from controller.metrics.gauges import Gauges
+from controller.metrics.series import Series
 from core.model import Key, Plan, Requeue, Wait
 from core.model.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, SchedulingPolicy
 from core.queue.admission_fair_sharing import Consumed

@@ -21,20 +21,20 @@ from structlog.testing import capture_logs
 from api import resources
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Key, Raw, Resource, key_of
-from controller.caches import Caches
+from controller.cache.caches import Caches
+from controller.cache.refusals import REPORT_SECONDS
+from controller.cache.sweeps import Sweeps
 from controller.kube import config
 from controller.kube.config import Connection
 from controller.kube.errors import AlreadyExists, ApiError, Fenced, Forbidden, Unreachable, from_status
 from controller.kube.store import Store, verbatim
-from controller.metrics import QueueingMetrics
+from controller.metrics.counters import QueueingMetrics
 from controller.multikueue import files
 from controller.multikueue.clusters import FAILED_SECONDS, Cluster
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.multikueue.workloads import AT_ONCE, TAKE_OVER_SECONDS, MultiKueue
-from controller.refusals import REPORT_SECONDS
+from controller.run.watched import rows
 from controller.settings import Settings
-from controller.sweeps import Sweeps
-from controller.watched import rows
 from core.actions import Action, Patch, Wait
 from core.jobs.kinds import BATCH_JOB
 from core.model.events import Event

@@ -9,9 +9,9 @@ import pytest
 
 from api import resources
 from api.objects import Raw, Resource
-from controller.caches import Caches
+from controller.cache.caches import Caches
 from controller.kube.errors import Forbidden
-from controller.not_running import FIRST_SECONDS, LONGEST_SECONDS, NotRunning, not_ready
+from controller.reconcilers.not_running import FIRST_SECONDS, LONGEST_SECONDS, NotRunning, not_ready
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.model.events import Event

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from api.objects import Resource
-from controller.caches import Caches
+from controller.cache.caches import Caches
+from controller.cache.owners import Owners
 from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
-from controller.owners import Owners
-from controller.watched import rows
+from controller.run.watched import rows
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB
 from core.jobs.kinds.appwrapper import APP_WRAPPER
@@ -167,7 +167,7 @@ async def test_of_too_many_owners_those_are_forgotten_that_were_not_asked_for_fo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Were all forgotten together, all would be read again together, and pods below them wait meanwhile."""
-    monkeypatch.setattr("controller.owners.MOST", 3)
+    monkeypatch.setattr("controller.cache.owners.MOST", 3)
     names = ["a", "b", "c", "d", "e"]
     owners, api = owners_of(*map(alone, names), alone("b"))
     asked = {name: SET._replace(name=name) for name in names}
@@ -184,7 +184,7 @@ async def test_of_too_many_owners_those_are_forgotten_that_were_not_asked_for_fo
 async def test_an_owner_that_is_forgotten_is_not_looked_for_below_others_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("controller.owners.MOST", 1)
+    monkeypatch.setattr("controller.cache.owners.MOST", 1)
     owners, _ = owners_of(WRAPPED, alone("other"))
     await owners._learn(("ns", SET))
     above = Owner("apps", "ReplicaSet", "ns", "r")
@@ -196,7 +196,7 @@ async def test_an_owner_that_is_forgotten_is_not_looked_for_below_others_any_mor
 async def test_of_owners_that_may_not_be_read_one_is_still_read_again_when_the_first_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("controller.owners.MOST", 2)
+    monkeypatch.setattr("controller.cache.owners.MOST", 2)
     owners, _ = owners_of(DENIED, DENIED, DENIED, DENIED, alone("third"), alone("fourth"))
     third, fourth = SET._replace(name="third"), JOB._replace(name="fourth")
     for each in (SET, OTHER, third):

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 from api import resources
 from api.objects import Resource, key_of
-from controller.caches import Caches
-from controller.events import Recorder
-from controller.pod_owners import PodOwnerReconciler
+from controller.cache.caches import Caches
+from controller.cache.events import Recorder
+from controller.cache.writes import Writer
+from controller.reconcilers.pod_owners import PodOwnerReconciler
+from controller.run.watched import rows
 from controller.settings import Settings
-from controller.watched import rows
-from controller.writes import Writer
 from core.jobs.kinds import POD
 from core.jobs.leader_worker_sets import name
 from core.jobs.pod_owners import LEADER_WORKER_SET

@@ -11,15 +11,15 @@ import pytest
 from api import resources
 from api.names import PROVISIONING_REQUEST_CONTROLLER
 from api.objects import Key, Raw, Resource, key_of
-from controller.caches import Caches
-from controller.dispatch import Dispatcher
+from controller.cache.caches import Caches
+from controller.cache.refusals import REPORT_SECONDS
+from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unreachable, from_status
 from controller.kube.flow.precedence import Precedence
-from controller.provisioning import Provisioning
-from controller.refusals import REPORT_SECONDS
+from controller.reconcilers.provisioning import Provisioning
+from controller.run.dispatch import Dispatcher
+from controller.run.watched import dispatch_of, rows
 from controller.settings import Settings
-from controller.watched import dispatch_of, rows
-from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model.events import Event
 from core.state.state import State

@@ -13,15 +13,15 @@ import pytest
 
 from api import resources
 from api.objects import Raw, Resource
-from controller.caches import Caches
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.flow.budget import Budget
 from controller.kube.flow.limits import MOST
 from controller.kube.flow.precedence import Precedence
 from controller.kube.flow.pressure import Pressure
-from controller.queues import INTERVAL_SECONDS, SETTLE_SECONDS, QueueStatuses, difference
-from controller.watched import rows
-from controller.writes import Writer
+from controller.reconcilers.queues import INTERVAL_SECONDS, SETTLE_SECONDS, QueueStatuses, difference
+from controller.run.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.state.state import State

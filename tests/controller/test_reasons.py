@@ -11,12 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from api.objects import Raw
+from controller.cache.writes import Writer
 from controller.kube.flow.budget import Budget
 from controller.kube.flow.limits import MOST
 from controller.kube.flow.precedence import Precedence
 from controller.kube.flow.pressure import Pressure
-from controller.reasons import MESSAGE_SECONDS, WaitReasons
-from controller.writes import Writer
+from controller.scheduling.reasons import MESSAGE_SECONDS, WaitReasons
 from core.model import Key, Wait
 from core.state.drain import drain
 from tests.controller.test_caches import filled, workload
@@ -153,7 +153,7 @@ async def test_of_decisions_before_its_turn_only_the_last_is_written(world: Worl
 async def test_numbers_are_not_written_while_the_api_server_is_busy(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.reasons.BUSY_SECONDS", 0.0)
+    monkeypatch.setattr("controller.scheduling.reasons.BUSY_SECONDS", 0.0)
     decision = world.waits("big")
     world.reasons.add(decision)
     async with world.running():

@@ -11,8 +11,8 @@ import pytest
 
 from api.objects import Key, Raw, Resource
 from api.resources import POD_TEMPLATES, WORKLOADS
+from controller.cache.reconciler import Reconciler
 from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound
-from controller.reconciler import Reconciler
 from core.actions import Action, Create, Delete, Patch, Target, Wait, Write, Writes, first
 from core.model.events import NORMAL, Event
 

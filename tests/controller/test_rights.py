@@ -8,8 +8,8 @@ import pytest
 
 from api import crds
 from api.objects import Resource
-from controller.rights import DEFINITIONS, rules, template
-from controller.watched import Watched, rows
+from controller.run.rights import DEFINITIONS, rules, template
+from controller.run.watched import Watched, rows
 from core.actions import Create, Delete, Write
 from core.jobs.fields import changed
 from core.jobs.kind import JobKind, Right, StopCause

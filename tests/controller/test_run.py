@@ -11,7 +11,7 @@ from api.objects import Raw, Resource
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unreachable
 from controller.kube.flow.pressure import Pressure
-from controller.run import Controller
+from controller.run.controller import Controller
 from controller.settings import MultiKueueSettings, Settings
 from core.model import Key
 from core.wire.merge import merged
@@ -83,7 +83,7 @@ async def test_workloads_that_were_read_again_in_steps_are_decided_again() -> No
 
 
 async def test_what_fails_when_it_is_done_in_steps_is_done_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.run.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("controller.run.controller.AGAIN_SECONDS", 0.0)
     again = asyncio.Event()
     Controller(cast(Client, Lists([]))).caches.later(again.set)
     assert not again.is_set()

@@ -16,13 +16,13 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from api.objects import Raw, Resource
-from controller.caches import Caches
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from controller.kube.flow.limits import MOST
 from controller.kube.flow.precedence import Precedence
-from controller.metrics import QueueingMetrics
-from controller.scheduler import ATTEMPTS, DECIDED_WRITES, UNWRITTEN, Scheduler
-from controller.writes import Writer
+from controller.metrics.counters import QueueingMetrics
+from controller.scheduling.scheduler import ATTEMPTS, DECIDED_WRITES, UNWRITTEN, Scheduler
 from core.model import Key, Plan, Requeue, Victim, Wait
 from core.model.events import Event
 from core.model.policy import SchedulingPolicy
@@ -505,8 +505,8 @@ async def test_a_drain_that_takes_long_is_ended_and_goes_on_at_the_time_it_is_th
             await asyncio.sleep(0)
             others += 1
 
-    monkeypatch.setattr("controller.scheduler.drain_in_steps", endless)
-    monkeypatch.setattr("controller.scheduler.DRAIN_SECONDS", 0.01)
+    monkeypatch.setattr("controller.scheduling.scheduler.drain_in_steps", endless)
+    monkeypatch.setattr("controller.scheduling.scheduler.DRAIN_SECONDS", 0.01)
     neighbour = asyncio.create_task(beside())
     try:
         await until_rest(found, lambda: len(began) > 3)
@@ -562,7 +562,7 @@ async def test_while_workloads_wait_for_quota_the_next_cycle_waits_for_all_write
 
     monkeypatch.setattr(server, "update", slow)
     monkeypatch.setattr(server, "patch", slow)
-    monkeypatch.setattr("controller.scheduler.CONTENDED_SECONDS", 60.0 if answers else 0.01)
+    monkeypatch.setattr("controller.scheduling.scheduler.CONTENDED_SECONDS", 60.0 if answers else 0.01)
     add(found, server, workload("xl", "4"))  # behind `w`, which uses 2 of 4
     task = asyncio.create_task(found.run())
     try:
@@ -589,14 +589,14 @@ async def test_a_write_that_is_not_answered_delays_one_cycle_only(monkeypatch: p
         return await update(resource, body, **more)
 
     monkeypatch.setattr(server, "update", first_hangs)
-    monkeypatch.setattr("controller.scheduler.CONTENDED_SECONDS", 0.01)
+    monkeypatch.setattr("controller.scheduling.scheduler.CONTENDED_SECONDS", 0.01)
     add(found, server, workload("xl", "4"))  # behind `w`, which uses 2 of 4
     task = asyncio.create_task(found.run())
     try:
         await eventually(lambda: found.cycles == 2)
         add(found, server, workload("one", "1"))
         await eventually(lambda: server.holds("one"))
-        monkeypatch.setattr("controller.scheduler.CONTENDED_SECONDS", 600.0)
+        monkeypatch.setattr("controller.scheduling.scheduler.CONTENDED_SECONDS", 600.0)
         add(found, server, workload("xxl", "5"))
         add(found, server, workload("two", "1"))
         await eventually(lambda: server.holds("two"))
@@ -606,7 +606,7 @@ async def test_a_write_that_is_not_answered_delays_one_cycle_only(monkeypatch: p
 
 
 async def test_other_tasks_run_during_a_cycle_over_many_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.scheduler.SLICE_SECONDS", 0.0)  # each look at a head is longer than that
+    monkeypatch.setattr("controller.scheduling.scheduler.SLICE_SECONDS", 0.0)  # each look at a head is longer than that
     found, server, _ = scheduler()
     caches, queues = found.caches, 40
     for number in range(queues):
@@ -647,7 +647,7 @@ async def test_an_edit_is_handled_although_it_becomes_due_during_a_cycle() -> No
 
 async def test_quota_edits_in_quick_succession_are_handled_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first is handled immediately; those of the next second at its end, without another event."""
-    monkeypatch.setattr("controller.scheduler.EDITS_SECONDS", 0.01)
+    monkeypatch.setattr("controller.scheduling.scheduler.EDITS_SECONDS", 0.01)
     now = 1_000.0
     found, _, told = scheduler(clock=lambda: now)
     found.edited()

@@ -24,20 +24,20 @@ from cli.scenario import Scenario
 from cli.simulator import Played, play
 from cli.trace import Submission
 from cli.world import Rules, World, admitted
-from controller.caches import Caches
-from controller.dispatch import Dispatcher
-from controller.jobs import JobReconciler
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.flow.precedence import Precedence
 from controller.kube.workqueue import WorkQueue
-from controller.metrics import QueueingMetrics
-from controller.mirror import QueueMirror
-from controller.queues import QueueStatuses
-from controller.scheduler import Scheduler
+from controller.metrics.counters import QueueingMetrics
+from controller.reconcilers.jobs import JobReconciler
+from controller.reconcilers.mirror import QueueMirror
+from controller.reconcilers.queues import QueueStatuses
+from controller.reconcilers.workloads import WorkloadReconciler
+from controller.run.dispatch import Dispatcher
+from controller.run.watched import dispatch_of, rows
+from controller.scheduling.scheduler import Scheduler
 from controller.settings import Settings
-from controller.watched import dispatch_of, rows
-from controller.workloads import WorkloadReconciler
-from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
 from core.model.events import Event

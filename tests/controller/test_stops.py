@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller.caches import Caches
-from controller.stops import LONGEST_WAIT_SECONDS, Stops
-from controller.watched import rows
-from controller.writes import Writer
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
+from controller.reconcilers.stops import LONGEST_WAIT_SECONDS, Stops
+from controller.run.watched import rows
 from core.jobs.actions import AwaitPods
 from core.jobs.kinds import BATCH_JOB, JOB_SET
 from core.jobs.stopping import LastStart

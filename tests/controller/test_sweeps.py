@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from controller.sweeps import AT_ONCE, Begin, Sweeps
+from controller.cache.sweeps import AT_ONCE, Begin, Sweeps
 from tests.eventually import eventually
 
 

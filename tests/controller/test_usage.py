@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.usage import consumed_of, patch_of
+from controller.scheduling.usage import consumed_of, patch_of
 from core.queue.admission_fair_sharing import Consumed
 
 NAMES = st.sampled_from(["cpu", "memory", "example.com/gpu"])

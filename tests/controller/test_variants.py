@@ -12,12 +12,12 @@ import pytest
 
 from api import resources
 from api.objects import Key, Raw, key_of
-from controller.caches import Caches
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
 from controller.kube.errors import ApiError, Forbidden, Unreachable
+from controller.reconcilers.variants import REFUSED_SECONDS, UNSEEN_SECONDS, Variants
+from controller.run.watched import rows
 from controller.settings import Reading
-from controller.variants import REFUSED_SECONDS, UNSEEN_SECONDS, Variants
-from controller.watched import rows
-from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.workload import variant_name
 from core.model import Workload

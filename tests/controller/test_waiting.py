@@ -8,8 +8,8 @@ import copy
 import pytest
 
 from api.objects import Raw, Resource
-from controller.caches import Caches
-from controller.waiting import (
+from controller.cache.caches import Caches
+from controller.scheduling.waiting import (
     AGAIN_SECONDS,
     EACH_REMINDER_SECONDS,
     EACH_SECONDS,
@@ -278,7 +278,7 @@ def test_nothing_is_kept_of_a_workload_that_is_gone() -> None:
 
 
 async def test_it_sleeps_until_a_workload_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.waiting.SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("controller.scheduling.waiting.SETTLE_SECONDS", 0.0)
     place = Place()
     looks: list[float | None] = []
     step = place.waiting.step

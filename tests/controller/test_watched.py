@@ -9,12 +9,12 @@ import pytest
 
 from api import resources
 from api.objects import Resource
-from controller.caches import Caches
+from controller.cache.caches import Caches
 from controller.kube.client import Client
 from controller.kube.flow.pressure import Pressure
-from controller.run import Controller
+from controller.run.controller import Controller
+from controller.run.watched import WATCHED, Watched, dispatch_of, rows
 from controller.settings import MultiKueueSettings, Settings
-from controller.watched import WATCHED, Watched, dispatch_of, rows
 from core.jobs.kinds import BATCH_JOB, KINDS
 from core.model import Raw
 from core.state.state import State

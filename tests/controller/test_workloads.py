@@ -10,10 +10,10 @@ import pytest
 
 from api import names
 from api.objects import Raw, Resource
-from controller.events import Recorder
+from controller.cache.events import Recorder
+from controller.cache.writes import Writer
+from controller.reconcilers.workloads import WorkloadReconciler
 from controller.settings import Settings
-from controller.workloads import WorkloadReconciler
-from controller.writes import Writer
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.model.events import Event

@@ -6,10 +6,10 @@ import pytest
 
 from api import resources
 from api.objects import Raw, Resource
-from controller.caches import Caches
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
 from controller.kube.errors import Forbidden, NotFound, Terminating, from_status
-from controller.watched import rows
-from controller.writes import Writer
+from controller.run.watched import rows
 from core.jobs.kinds import BATCH_JOB, POD
 from core.model import Key
 from core.state.state import State

@@ -1,4 +1,4 @@
-{{- /* Made by `make generate` from controller/watched.py. */ -}}
+{{- /* Made by `make generate` from controller/run/watched.py. */ -}}
 {{- define "seiretsu.rules" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}

@@ -1,4 +1,4 @@
-{{- /* Made by `make generate` from controller/user_roles.py. */ -}}
+{{- /* Made by `make generate` from controller/run/user_roles.py. */ -}}
 {{- define "seiretsu.userRoles" -}}
 {{- $configuration := fromYaml (include "seiretsu.configuration" .) -}}
 {{- $frameworks := default (list "batch/job") (default (dict) $configuration.integrations).frameworks -}}

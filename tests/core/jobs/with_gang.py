@@ -24,7 +24,7 @@ def main(scenario: str, config: str) -> None:
     from api.objects import Resource
     from cli.explain import sought
     from cli.main import application
-    from controller import rights, watched
+    from controller.run import rights, watched
     from core.jobs import owners, page
     from webhook import chart, configuration_table, hooks
 

@@ -1,0 +1,719 @@
+"""The guard: finds pods that run without quota, and stops them. It knows nothing of how that can be brought about.
+
+It watches the pods that are on a node, counts them for their jobs, and compares that with what the Workloads of the job
+were granted (``core.guard``). A pod is counted for the job that controls it, through any number of objects; without
+such a job for the one that its labels name, or that it was counted for before; else for itself, if it should be queued
+itself. What exceeds is confirmed by a fresh list of the pods in the namespace, so that no watch that is late is a
+reason to stop anything.
+
+It runs in the leader only. Its sentences and its limits are in ``core.guard.judge``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Final, Literal, NamedTuple, cast, get_args
+
+import structlog
+
+from api import names, resources
+from api.objects import key_of
+from controller.cache.caches import Caches
+from controller.cache.events import Recorder
+from controller.cache.writes import Writer
+from controller.kube.client import Client
+from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unauthorized
+from controller.kube.reflector import Reflector
+from controller.kube.store import Store
+from controller.kube.workqueue import WorkQueue
+from controller.reconcilers.living import RUNNING, LivingPods, read
+from controller.reconcilers.managed import Managed
+from controller.settings import Settings
+from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, reserved, since
+from core.guard.judge import LEAVES_SECONDS, Charged, Excess, Verdict, excess, judge
+from core.guard.overlap import UNSPENT, Budget, Spent, limit, lost, overlap
+from core.guard.pods import Kin, Lean, Pod, Shape
+from core.jobs import meta
+from core.jobs.kinds import POD
+from core.jobs.kinds.pod import OF_GROUPS, parent
+from core.jobs.owners import NestingError
+from core.model import Key, Raw, Workload, events
+from core.model.owner import GROUP, Reference
+from core.wire.conditions import status_patch
+from core.wire.pod_requests import RequestRules
+from core.workload import transitions
+
+CONFIRM_SECONDS: Final = 0.4
+"""Pods run without quota for so long before the API server is asked for them: most of what looks like it is over by
+then, because the watches of pods and of Workloads do not report in one order."""
+SETTLE_SECONDS: Final = 0.5
+"""How often pods whose owners are not known yet are looked at again."""
+SWEEP_SECONDS: Final = 30.0
+"""How often all pods are looked at that are counted for no job, or terminate."""
+OVERLAP_SECONDS: Final = 10.0
+"""How often an account is looked at of which pods terminate beside those that replace them."""
+UNCONFIRMED_SECONDS: Final = 2.0
+"""How long an account is left alone of which only the watch, and not the API server, shows an excess."""
+LOOKS_AT_ONCE: Final = 20
+"""Accounts that are looked at without a pause."""
+PATIENT_ACTS: Final = 50
+MOST_WAIT_SECONDS: Final = 30.0
+"""After so many acts in succession that did not help, an account waits so long for the next one; a new pod of it does
+not."""
+AT_ONCE: Final = 100
+"""So many pods are deleted before they are listed again."""
+DELETES_AT_ONCE: Final = 10
+"""So many of them are deleted at the same time."""
+SHARE: Final = 0.1
+"""The part of its time for which the guard may list pods of one namespace."""
+REPORTED_SECONDS: Final = 300.0
+"""How long the same excess is not reported again, if the guard only reports."""
+TRIES: Final = 4
+"""So often an owner that is not in its store yet is waited for before it is asked for."""
+BASE_SECONDS, MOST_SECONDS = 5.0, 600.0
+"""How long an evicted Workload is kept out of its queue, doubled with each eviction for this reason."""
+
+Deed = Literal["evicted_workloads", "deleted_pods", "ended_pods", "reported_jobs"]
+DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)
+
+log = structlog.get_logger(__name__)
+
+
+class Account(NamedTuple):
+    """What pods are counted for, in a namespace: the uid of a job, or ``workload/`` and the name of a Workload whose
+    pods have no job in common.
+    """
+
+    namespace: str
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Counted:
+    """The pods of an account: how many of each shape, without those that terminate.
+
+    ``grant`` is what its Workloads grant, None if that is not computed, and until when if they do not change;
+    ``reserved`` and ``since`` are what they hold and since when. ``left`` is what they granted until ``left_at``, which
+    counts for a moment. ``due`` is when the account is looked at again, 0 if nothing exceeds. ``leaving`` are those
+    that terminate: ``going`` their shapes, without those on nodes that do not answer (``lost``), ``ended`` the uids of
+    those whose grace period was ended, ``spent`` how long they have overlapped. ``strays`` is how many pods nobody
+    controls, and ``acts`` how often in succession something was stopped.
+    """
+
+    account: Account
+    shapes: Counter[Shape]
+    grant: Grant | None = None
+    reserved: Grant = NOTHING
+    since: float = 0.0
+    until: float = inf
+    left: Grant = NOTHING
+    left_at: float = -inf
+    due: float = 0.0
+    pods: int = 0
+    strays: int = 0
+    reported: float = 0.0
+    leaving: dict[str, Pod] = field(default_factory=dict)
+    going: Counter[Shape] = field(default_factory=Counter)
+    lost: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+    spent: Spent = UNSPENT
+    acts: int = 0
+
+
+class Charge(NamedTuple):
+    """What a pod is counted for; ``stray`` if not its controller shows that."""
+
+    counted: Counted
+    stray: bool
+
+
+class Guard:
+    """``run`` it while this process leads. ``did`` counts what it stopped, for metrics."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        client: Client,
+        managed: Managed,
+        recorder: Recorder,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.caches = caches
+        self.writer = writer
+        self.managed = managed
+        self.recorder = recorder
+        self.settings = settings
+        self.clock = clock
+        self.did: Counter[Deed] = Counter()
+        rules = RequestRules(
+            transformations=settings.reading.transformations, excluded_prefixes=settings.reading.excluded_prefixes
+        )
+        self.pods = LivingPods(Lean(rules), self.changed)
+        self.reflector: Reflector[Pod] = Reflector(
+            client, resources.PODS, cast("Store[Pod]", self.pods), field_selector=RUNNING, decode=read
+        )
+        self.queue = WorkQueue[str]("guard", longest_seconds=30.0)
+        self._client = client
+        self._enabled = POD in caches.kinds
+        self._counted: dict[Account, Counted] = {}
+        self._spent: dict[Account, Spent] = {}
+        self._suspects: defaultdict[str, dict[Account, Counted]] = defaultdict(dict)
+        self._unsettled: dict[str, int] = {}
+        self._local_queues: Counter[str] = Counter()
+        self._resources: frozenset[str] | None = None
+        self._since = clock()
+
+    # What pods are counted for
+
+    def changed(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod changed: it is counted for its job."""
+        before = old.charge if old is not None else None
+        if old is not None and new is not None and _same(old, new):
+            new.charge = before
+            return
+        if new is not None:
+            new.charge = self._charged(new, old)
+        charge = new.charge if new is not None else None
+        if new is not None and isinstance(charge, Charge):
+            self._count(charge, new, 1)
+        if old is not None and isinstance(before, Charge):  # after the new one, which may be of the same account
+            self._count(before, old, -1)
+            if new is None:
+                before.counted.ended.discard(old.uid)
+        if isinstance(charge, Charge):
+            self._compare(charge.counted)
+        elif new is None and old is not None:
+            self._unsettled.pop(old.uid, None)
+
+    def _charged(self, pod: Pod, old: Pod | None = None) -> Charge | None:
+        """What a pod is counted for."""
+        found = self._attributed(pod, old)
+        if found is None:
+            return None
+        account, stray = found
+        counted = self._counted.get(account)
+        if counted is None:
+            spent = self._spent.pop(account, UNSPENT)
+            counted = self._counted[account] = Counted(account, Counter(), spent=spent)
+        return Charge(counted, stray)
+
+    def _attributed(self, pod: Pod, old: Pod | None) -> tuple[Account, bool] | None:
+        """The account of a pod, and whether it is a stray: what it was counted for before if nothing shows its job."""
+        found = self._account(pod)
+        if found is None and old is not None and isinstance(old.charge, Charge):
+            return old.charge.counted.account, True
+        return found
+
+    def _account(self, pod: Pod) -> tuple[Account, bool] | None:
+        kin = pod.kin
+        if not self._concerns(kin.namespace):
+            return None
+        own = self._of_uid(kin.namespace, pod.uid) or (kin.above and self._of_uid(kin.namespace, kin.above.uid))
+        if own:
+            return own, False
+        if kin.above is not None and (over := self.pods.get(kin.above.uid)) is not None:
+            return (over.charge.counted.account, over.charge.stray) if isinstance(over.charge, Charge) else None
+        above, unread = self._above(pod)
+        if unread:
+            self._unsettled.setdefault(pod.uid, 0)
+            return None
+        self._unsettled.pop(pod.uid, None)
+        if above is not None:
+            return self._of_uid(kin.namespace, above.uid) or Account(kin.namespace, above.uid), False
+        group = meta.pod_group(kin.raw)
+        known = bool(group) and self.caches.workloads.get(Key(kin.namespace, group)) is not None
+        if group and self._enabled and (known or self._to_be_queued(pod)):
+            return Account(kin.namespace, f"workload/{group}"), False
+        if kin.above is not None and parent(kin.raw) in OF_GROUPS:
+            return self._of_owner(kin.namespace, kin.above.uid)
+        if named := self._named(kin):
+            return named, True
+        return (Account(kin.namespace, pod.uid), False) if self._to_be_queued(pod) else None
+
+    def _concerns(self, namespace: str) -> bool:
+        """Whether jobs of a namespace may be queued at all: pods of others are not looked at."""
+        queues = self.settings.manage_jobs_without_queue_name or self._local_queues[namespace] > 0
+        used = queues or bool(self.caches.workloads.by_index("namespace", namespace))
+        return used and self.managed.namespace(namespace)
+
+    def _of_uid(self, namespace: str, uid: str) -> Account | None:
+        """The account of the job with that uid; None if it has no Workload."""
+        for raw in self.caches.workloads.by_index("job-uid", uid):
+            account = account_of(raw)
+            if account.name == uid and account.namespace == namespace:
+                return account
+        return None
+
+    def _of_owner(self, namespace: str, uid: str) -> tuple[Account, bool] | None:
+        """The account of a pod that its StatefulSet replaces, which is not one of the group any more; None for other
+        owners: admission has gated such a pod, and only Seiretsu lets it go.
+        """
+        found = [account_of(raw) for raw in self.caches.workloads.by_index("job-uid", uid)]
+        return (found[0], False) if len(found) == 1 and found[0].namespace == namespace else None
+
+    def _above(self, pod: Pod) -> tuple[Reference | None, bool]:
+        """What is queued instead of a pod; True where an owner is not known yet."""
+        above = pod.kin.above
+        if above is None:
+            return None, False
+        if self._unsettled.get(pod.uid, 0) < TRIES and self._may_come(pod.kin, above):
+            return None, True
+        try:
+            found = self.managed.above(pod.kin.raw)
+        except NestingError:
+            return None, False
+        return found.ancestor, found.unread is not None and self._unsettled.get(pod.uid, 0) < 60 * TRIES
+
+    def _may_come(self, kin: Kin, above: Reference) -> bool:
+        """Whether an owner is of a kind that is watched, and its watch has not reported it yet."""
+        kinds = (each for each in self.caches.kinds if (each.group, each.kind) == (above.group, above.kind))
+        found = next(kinds, None)
+        return found is not None and self.caches.stores[found.resource].get(Key(kin.namespace, above.name)) is None
+
+    def _named(self, kin: Kin) -> Account | None:
+        """The account of the job that labels and annotations name, which a start sets in the templates."""
+        labels = meta.labels(kin.raw)
+        for label in (names.Label.JOB_UID, names.JobControllerLabel.CONTROLLER_UID):
+            if found := self._of_uid(kin.namespace, str(labels.get(label) or "")):
+                return found
+        name = meta.annotations(kin.raw).get(names.Annotation.WORKLOAD)
+        raw = self.caches.workloads.get(Key(kin.namespace, str(name))) if name else None
+        return account_of(raw) if raw is not None else None
+
+    def _to_be_queued(self, pod: Pod) -> bool:
+        """Whether a pod should wait for quota itself: one that admission has handled, or that came after this process
+        began, so that admission has seen it. Pods that ran before are not stopped because a setting changed.
+        """
+        raw = pod.kin.raw
+        if not self._enabled or not POD.covers(raw, self.settings.frameworks):
+            return False
+        return pod.kin.marked or (pod.created >= self._since and self.managed.selects(raw))
+
+    # Comparison
+
+    def _count(self, charge: Charge, pod: Pod, sign: int) -> None:
+        counted = charge.counted
+        counted.pods += sign
+        if not pod.deleted:
+            _add(counted.shapes, pod.shape, sign)
+            counted.strays += sign * (charge.stray and pod.kin.above is None)
+        elif sign > 0:
+            if (before := counted.leaving.get(pod.uid)) is not None:
+                self._gone(counted, before)
+            counted.leaving[pod.uid] = pod
+            _add(counted.going, pod.shape, 1)
+        elif counted.leaving.get(pod.uid) is pod:
+            self._gone(counted, pod)
+        if counted.going or counted.spent.share:
+            self._measure(counted, self.clock())
+        if not counted.pods:
+            self._counted.pop(counted.account, None)
+            if counted.spent.seconds:
+                self._spent[counted.account] = counted.spent
+            self._forget(counted)
+
+    def _gone(self, counted: Counted, pod: Pod) -> None:
+        """A pod that terminates is gone, or has another state."""
+        del counted.leaving[pod.uid]
+        if pod.uid in counted.lost:
+            counted.lost.discard(pod.uid)
+        else:
+            _add(counted.going, pod.shape, -1)
+
+    def _measure(self, counted: Counted, now: float) -> None:
+        """Adds up how long pods that terminate have run beside those that replace them."""
+        spent, share = counted.spent.until(now), 0.0
+        if counted.going:
+            self._grant(counted, now)  # computes what is reserved
+            pods, has, size = (counted.shapes, counted.going), counted.reserved, self._size(counted, now)
+            if share := overlap(*pods, has, size):
+                known = self._containers(self._workloads(counted.account))
+                injected, limited = self.settings.guard.injected, self._limited()
+                share = overlap(*pods, has, size, injected=injected, known=known, limited=limited)
+        counted.spent = Spent(spent, now, share)
+
+    def _size(self, counted: Counted, now: float) -> Grant:
+        """The whole job, for its overlap: what it holds, or held a moment ago."""
+        recent = now < counted.left_at + self.settings.guard.overlap_seconds
+        return counted.reserved | counted.left if recent else counted.reserved
+
+    def _budget(self, counted: Counted, now: float) -> Budget:
+        most = limit(now - counted.since, self.settings.guard.overlap_seconds)
+        return Budget(self._size(counted, now), counted.spent.until(now), most)
+
+    def _forget(self, counted: Counted) -> None:
+        """An account is no suspect any more."""
+        suspects = self._suspects.get(counted.account.namespace)
+        if suspects is not None:
+            suspects.pop(counted.account, None)
+            if not suspects:
+                del self._suspects[counted.account.namespace]
+
+    def _workloads(self, account: Account) -> list[Workload]:
+        """The Workloads of an account."""
+        prefix, _, name = account.name.partition("/")
+        if name and prefix == "workload":
+            found = self.caches.get(Key(account.namespace, name))
+            return [found] if found is not None else []
+        raws = self.caches.workloads.by_index("job-uid", account.name)
+        values = (self.caches.get(key_of(raw)) for raw in raws if account_of(raw) == account)
+        return [each for each in values if each is not None]
+
+    def _grant(self, counted: Counted, now: float) -> Grant:
+        """What is granted to an account, with what was granted until a moment ago."""
+        if counted.grant is None or now >= counted.until:
+            workloads = self._workloads(counted.account)
+            counted.grant, counted.reserved = granted(workloads, now), reserved(workloads)
+            counted.since = since(workloads, now)
+            ends = (each + STOPS_SECONDS for each in map(evicted_at, workloads) if each)
+            counted.until = min((each for each in ends if each > now), default=inf)
+        return counted.grant | counted.left if now < counted.left_at + LEAVES_SECONDS else counted.grant
+
+    def _excess(self, counted: Counted, has: Grant) -> tuple[Excess, ...]:
+        """What of an account exceeds a grant. What others may add to pods is only looked at if something does."""
+        found = excess(counted.shapes, has)
+        if not found:
+            return found
+        injected = self.settings.guard.injected
+        known = self._containers(self._workloads(counted.account)) if injected else frozenset()
+        return excess(counted.shapes, has, injected=injected, known=known, limited=self._limited())
+
+    def _limited(self) -> frozenset[str]:
+        """The resources of which there is quota: those that any ClusterQueue covers, not only that of the Workload. A
+        resource that another queue covers would else be free for all jobs of this one.
+        """
+        if self._resources is None:
+            queues = self.caches.state.reservations.cluster_queues.values()
+            self._resources = frozenset(name for queue in queues for group in queue.groups for name in group.resources)
+        return self._resources
+
+    def _exceeds(self, counted: Counted, now: float) -> bool:
+        """Whether something of an account is to be stopped, as far as the watch shows it."""
+        if self._excess(counted, self._grant(counted, now)):
+            return True
+        if counted.strays and counted.grant is not None and self._excess(counted, counted.grant):
+            return True
+        return self._overlaps(counted, now)
+
+    def _overlaps(self, counted: Counted, now: float) -> bool:
+        """Whether more pods terminate beside those that replace them than may, and have not been ended."""
+        share = counted.spent.share
+        if not share or self._budget(counted, now).lasts(share) > 0:
+            return False
+        return any(uid not in counted.ended and uid not in counted.lost for uid in counted.leaving)
+
+    def _compare(self, counted: Counted) -> None:
+        """Notes when an account is to be looked at: soon if it exceeds, else when it will if nothing changes."""
+        now = self.clock()
+        if self._exceeds(counted, now):
+            due = now + CONFIRM_SECONDS
+        else:
+            dues = [counted.until] if counted.shapes else []
+            leaves = counted.left_at + LEAVES_SECONDS
+            if now < leaves and counted.grant is not None and self._excess(counted, counted.grant):
+                dues.append(leaves)
+            if share := counted.spent.share:
+                lasts = max(CONFIRM_SECONDS, self._budget(counted, now).lasts(share))
+                dues.append(now + min(lasts, OVERLAP_SECONDS))
+            due = min(dues, default=inf)
+        if due < inf and (not counted.due or due < counted.due):
+            self._suspect(counted, due)
+
+    def _suspect(self, counted: Counted, due: float) -> None:
+        counted.due = due
+        self._suspects[counted.account.namespace][counted.account] = counted
+        self.queue.add_after(counted.account.namespace, max(0.01, due - self.clock()))
+
+    def workload_changed(self, old: Workload | None, new: Workload | None) -> None:
+        """A Workload changed: what it grants may have changed."""
+        value = new or old
+        if value is None:
+            return
+        counted = self._counted.get(_account(value))
+        if counted is None:
+            return
+        now = self.clock()
+        before = self._grant(counted, now)
+        counted.grant = None
+        after = self._grant(counted, now)
+        if before | after != after:
+            counted.left, counted.left_at = before, now
+        if counted.going:
+            self._measure(counted, now)
+        self._compare(counted)
+
+    # Work
+
+    async def run(self) -> None:
+        """Follows the pods and stops those without quota, until cancelled."""
+        self.caches.local_queues.on_change(self._queue_changed)
+        self.caches.cluster_queues.on_change(self._quota_changed)
+        self.caches.observers.append(self.workload_changed)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.reflector.run(), name="reflector-living-pods")
+                group.create_task(self.queue.run(4, self.reconcile), name="guard-queue")
+                group.create_task(self._settle(), name="guard-settle")
+                group.create_task(self._sweep(), name="guard-sweep")
+        finally:
+            self.caches.observers.remove(self.workload_changed)
+
+    def _queue_changed(self, old: Raw | None, new: Raw | None) -> None:
+        raw = new or old
+        if raw is not None and (old is None) != (new is None):
+            self._local_queues[raw["metadata"]["namespace"]] += 1 if old is None else -1
+
+    def _quota_changed(self, old: Raw | None, new: Raw | None) -> None:
+        if old is None or new is None or old.get("spec") != new.get("spec"):
+            self._resources = None
+
+    async def _settle(self) -> None:
+        """Looks again at pods whose owners were not known."""
+        while True:
+            await asyncio.sleep(SETTLE_SECONDS)
+            for place, uid in enumerate(list(self._unsettled), start=1):
+                pod = self.pods.get(uid)
+                if pod is None:
+                    self._unsettled.pop(uid, None)
+                elif uid in self._unsettled:  # it may have settled, or ended, in a pause
+                    self._unsettled[uid] += 1
+                    self._again(pod)
+                if not place % 25:
+                    await asyncio.sleep(0)
+
+    async def _sweep(self) -> None:
+        """Looks again at all pods that are counted for nothing, and at those that terminate for too long."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = self.clock()
+            self._spent = {account: each for account, each in self._spent.items() if each.until(now)}
+            for place, pod in enumerate(self.pods, start=1):
+                if pod.charge is None:
+                    self._again(pod)
+                elif pod.deleted and self._late(pod, now):
+                    self.overdue(pod)
+                if not place % 100:
+                    await asyncio.sleep(0)
+
+    def overdue(self, pod: Pod) -> None:
+        """A pod terminates for too long: it counts again."""
+        if isinstance(pod.charge, Charge):
+            self._suspect(pod.charge.counted, self.clock())
+
+    def _late(self, pod: Pod, now: float) -> bool:
+        return now - pod.deleted > self.settings.guard.terminating_seconds
+
+    def _again(self, pod: Pod) -> None:
+        """Attributes a pod again; one that is not known any more, or was replaced by a later state, is left alone."""
+        if self.pods.get(pod.uid) is not pod:
+            return
+        before = pod.charge
+        charge = pod.charge = self._charged(pod, pod)
+        if isinstance(charge, Charge):
+            self._count(charge, pod, 1)
+        if isinstance(before, Charge):
+            self._count(before, pod, -1)
+        if isinstance(charge, Charge):
+            self._compare(charge.counted)
+
+    async def reconcile(self, namespace: str) -> float | None:
+        """Confirms what exceeds in a namespace, and stops it. Returns after how many seconds to look again."""
+        now = self.clock()
+        waiting = list(self._suspects.get(namespace, {}).values())
+        for place, counted in enumerate((each for each in waiting if each.due <= now), start=1):
+            counted.grant = None
+            self._look_at_leaving(counted, now)
+            late = any(self._late(pod, now) for pod in counted.leaving.values() if pod.uid not in counted.ended)
+            if not late and not self._exceeds(counted, now):
+                self._cleared(counted)
+            if not place % LOOKS_AT_ONCE:
+                await asyncio.sleep(0)
+        due = [each for each in self._suspects.get(namespace, {}).values() if each.due <= now]
+        if due:
+            acted = await self._confirm(namespace, due)
+            took, now = self.clock() - now, self.clock()
+            for counted in due:
+                if counted.account in acted:
+                    counted.acts += 1
+                    wait = MOST_WAIT_SECONDS if counted.acts > PATIENT_ACTS else CONFIRM_SECONDS
+                else:
+                    wait = UNCONFIRMED_SECONDS
+                    if not self._exceeds(counted, now):  # it terminates for too long, within quota
+                        self._cleared(counted)
+                        continue
+                counted.due = now + max(wait, took / SHARE)
+        waits = [each.due - now for each in self._suspects.get(namespace, {}).values()]
+        return max(0.01, min(waits)) if waits else None
+
+    def _look_at_leaving(self, counted: Counted, now: float) -> None:
+        """Pods on nodes that do not answer are counted no more."""
+        for uid, pod in counted.leaving.items():
+            if uid not in counted.lost and lost(pod, now):
+                counted.lost.add(uid)
+                _add(counted.going, pod.shape, -1)
+        self._measure(counted, now)
+
+    def _cleared(self, counted: Counted) -> None:
+        """Nothing of an account exceeds any more."""
+        counted.due, counted.acts = 0.0, 0
+        self._forget(counted)
+        self._compare(counted)
+
+    async def _confirm(self, namespace: str, due: Iterable[Counted]) -> set[Account]:
+        """Lists the pods of a namespace as they are, and acts on what exceeds in these accounts, which it returns."""
+        found: dict[Account, list[Charged]] = {each.account: [] for each in due}
+        pages = self._client.pages(resources.PODS, namespace, field_selector=RUNNING, limit=AT_ONCE)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                for raw in page["items"]:
+                    try:
+                        pod = self.pods.lean(raw)
+                    except Exception as error:
+                        log.warning("pod skipped: not readable", error=repr(error))
+                        continue
+                    account, stray = self._attributed(pod, self.pods.get(pod.uid)) or (None, False)
+                    if account in found:
+                        found[account].append(Charged(pod, stray))
+                await asyncio.sleep(0)
+        acted = set()
+        for counted in due:
+            now, workloads = self.clock(), self._workloads(counted.account)
+            counted.grant = None
+            verdict = judge(
+                found[counted.account],
+                self._grant(counted, now),
+                workloads,
+                now,
+                budget=self._budget(counted, now),
+                current=counted.grant,
+                terminating_seconds=self.settings.guard.terminating_seconds,
+                injected=self.settings.guard.injected,
+                known=self._containers(workloads),
+                limited=self._limited(),
+            )
+            if verdict is not None and self._ends(namespace):
+                verdict = replace(verdict, evict=(), delete=())
+            if verdict is None:
+                continue
+            try:
+                if await self._act(counted, verdict, workloads):
+                    acted.add(counted.account)
+            except ApiError as error:  # the other accounts of the namespace do not wait for it
+                log.warning("pods without quota were not stopped", account="/".join(counted.account), error=str(error))
+                acted.add(counted.account)
+        return acted
+
+    def _ends(self, namespace: str) -> bool:
+        """Whether a namespace is being deleted: its pods too, in no order with their jobs and Workloads."""
+        raw = self.caches.namespaces.get(Key("", namespace))
+        return raw is None or meta.deleting(raw)
+
+    def _containers(self, workloads: Iterable[Workload]) -> frozenset[str]:
+        """The names of the containers in the templates of these Workloads."""
+        raws = (self.caches.workloads.get(each.key) for each in workloads)
+        specs = (
+            (pod_set.get("template") or {}).get("spec") or {}
+            for raw in raws
+            if raw is not None
+            for pod_set in raw["spec"].get("podSets") or ()
+        )
+        kinds = ("containers", "initContainers")
+        return frozenset(str(each["name"]) for spec in specs for kind in kinds for each in spec.get(kind) or ())
+
+    async def _act(self, counted: Counted, verdict: Verdict, workloads: Iterable[Workload]) -> bool:
+        """Stops what exceeds; returns whether anything was left to do. A grace period is ended once."""
+        now = self.clock()
+        if not self.settings.guard.evicts:
+            counted.acts = PATIENT_ACTS
+            if now - counted.reported >= REPORTED_SECONDS:
+                counted.reported = now
+                self.did["reported_jobs"] += 1
+                self._report(verdict, workloads)
+            return True
+        end = [pod for pod in verdict.end if pod.uid not in counted.ended]
+        if not (verdict.evict or verdict.delete or end):
+            return False
+        log.warning("pods run without quota", account="/".join(counted.account), what=verdict.sentence)
+        for value in workloads:
+            if value.key in verdict.evict:
+                await self._evict(value, verdict.sentence)
+        entitled = bool(self._size(counted, now).pods)
+        stopped = (*verdict.delete, *end)[:AT_ONCE]
+        counted.ended.update(pod.uid for pod in stopped if pod.deleted or not entitled)
+        for first in range(0, len(stopped), DELETES_AT_ONCE):
+            some = stopped[first : first + DELETES_AT_ONCE]
+            await asyncio.gather(*(self._delete(pod, verdict.sentence, entitled=entitled) for pod in some))
+        return True
+
+    def _report(self, verdict: Verdict, workloads: Iterable[Workload]) -> None:
+        event = events.without_quota(verdict.sentence)
+        log.warning("pods run without quota, and are left", what=verdict.sentence)
+        for value in workloads:
+            if value.key in verdict.evict:
+                self.recorder.tell(resources.WORKLOADS, value.key, value.uid, event)
+        for pod in (*verdict.delete, *verdict.end)[:AT_ONCE]:
+            self.recorder.tell(resources.PODS, pod.key, pod.uid, event)
+
+    async def _evict(self, value: Workload, sentence: str) -> None:
+        """Evicts a Workload; each time it stays out of its queue for longer."""
+        now, reason = self.clock(), names.EvictedReason.PODS_WITHOUT_QUOTA
+        before = sum(count for kind, _, count in value.evictions if kind == reason)
+        after = transitions.kept_out(value, now + min(BASE_SECONDS * 2.0 ** min(before, 16), MOST_SECONDS))
+        after = transitions.evicted(after, reason, sentence, now)
+        patch = status_patch(value, after)
+        if patch is None:
+            return
+        async with self.writer.turn(value.key.namespace, first=True):
+            with contextlib.suppress(NotFound):
+                await self.writer.patch(resources.WORKLOADS, value.key, patch, subresource="status")
+        self.did["evicted_workloads"] += 1
+        self.recorder.tell(resources.WORKLOADS, value.key, value.uid, events.evicted(reason, sentence))
+        log.info("workload evicted", workload=str(value.key), reason=reason)
+
+    async def _delete(self, pod: Pod, sentence: str, *, entitled: bool) -> None:
+        """Deletes a pod, or ends the grace period of one that terminates. One whose job has no quota, and had none a
+        moment ago, has no grace period: what creates it again would else run it for that long again and again.
+        """
+        grace = 1 if pod.deleted or not entitled else None
+        with contextlib.suppress(NotFound, Conflict, Unauthorized, Forbidden):  # the writer reports missing rights
+            async with self.writer.turn(pod.kin.namespace, first=True):
+                await self.writer.delete(resources.PODS, pod.key, pod.uid, grace=grace)
+            self.did["ended_pods" if pod.deleted else "deleted_pods"] += 1
+            self.recorder.tell(resources.PODS, pod.key, pod.uid, events.without_quota(sentence))
+
+
+def account_of(raw: Raw) -> Account:
+    """The account of a Workload: its job's, or its own where its pods are a group."""
+    metadata = raw["metadata"]
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    grouped = annotations.get(names.Annotation.IS_GROUP_WORKLOAD) == "true"
+    uid = "" if grouped or annotations.get(names.Annotation.JOB_OWNER_NAME) else labels.get(names.Label.JOB_UID, "")
+    return Account(metadata["namespace"], uid or f"workload/{metadata['name']}")
+
+
+def _account(value: Workload) -> Account:
+    """As ``account_of``, of a Workload that was decoded."""
+    grouped = bool(value.made_for) or (value.owner is not None and value.owner.name.startswith(GROUP))
+    uid = "" if grouped else value.job_uid
+    return Account(value.key.namespace, uid or f"workload/{value.key.name}")
+
+
+def _add(shapes: Counter[Shape], shape: Shape, sign: int) -> None:
+    """Counts a pod, or one less; nothing is kept of shapes of which there are none."""
+    shapes[shape] += sign
+    if not shapes[shape]:
+        del shapes[shape]
+
+
+def _same(old: Pod, new: Pod) -> bool:
+    """Whether nothing changed that the guard depends on."""
+    return old.kin is new.kin and old.shape is new.shape and (old.deleted, old.ends) == (new.deleted, new.ends)

@@ -1,0 +1,362 @@
+"""Steps 6 and 7 of docs/architecture.md: runs a cycle when a change could admit a workload, and writes its decisions.
+
+``core.scheduling.cycle`` makes the decision. This module does the rest: it wakes the cycle (without polling), writes
+reservations and evictions in parallel, each guarded by the version of the object that was decided, and withdraws a
+decision when its write failed. State counts a reservation immediately, so the next cycle never gives the same quota
+twice while a write is in progress. Why the others wait is written by ``controller.scheduling.reasons``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from api import names, resources
+from controller.cache.caches import Caches
+from controller.cache.events import Recorder
+from controller.cache.writes import Writer
+from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable
+from controller.kube.flow.budget import Budget
+from controller.kube.flow.pressure import Pressure
+from controller.kube.workqueue import WorkQueue
+from controller.metrics.counters import QueueingMetrics
+from controller.scheduling.reasons import WaitReasons
+from core.model import Key, Plan, Reserve, Victim, Wait, Workload, events
+from core.queue.order import queue_time
+from core.queue.routing import queueable, still_judged
+from core.state.drain import drain_in_steps
+from core.wire.conditions import status_patch
+from core.workload import transitions
+from core.workload.lifecycle import tells_gate
+
+log = structlog.get_logger(__name__)
+
+DECIDED_WRITES = 30
+UNWRITTEN = 4
+"""The next cycle begins when no more decisions than this wait for their write. At a busy API server a decision made
+earlier would only be older when it is written: workloads of higher priority that arrive meanwhile would have to preempt
+it, and a victim may have finished.
+"""
+CONTENDED_SECONDS = 1.0
+"""While workloads wait for quota, the next cycle begins when all decisions are written: what arrives meanwhile is
+decided together with what becomes free, in the order of priority, and need not preempt. A write that is not answered
+within this time delays no cycle any longer.
+"""
+SLICE_SECONDS = 0.002
+"""The time after which a cycle yields to other tasks."""
+DRAIN_SECONDS = 1.0
+"""The time after which a drain is ended and started again, so that backoffs end in time even with long queues."""
+ATTEMPTS = 5
+"""How often a decision is written again at a new version of its workload before it is taken back."""
+REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
+"""How long a workload is not decided after its second consecutive refusal; doubles with each further one."""
+EDITS_SECONDS = 1.0
+"""Edits of quota in quick succession are handled together, once in this time; the first one immediately."""
+
+
+Change = Callable[[Workload | None], tuple[Workload, Callable[[], None]] | None]
+"""Applies a decision to the present workload (None: it is gone): returns the workload after it and the events; None if
+the decision is void.
+"""
+
+
+class RefusedError(Exception):
+    """The API server refuses a decision; the message has the reason."""
+
+
+class Scheduler:
+    """Owns the cycle. ``run`` while this process leads; ``wake`` whenever a cache changed. ``clock`` is wall time."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        recorder: Recorder,
+        metrics: QueueingMetrics,
+        *,
+        follow_pods: bool = False,
+        budget: Budget | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.caches = caches
+        self.follow_pods = follow_pods
+        self.state = caches.state
+        self.writer = writer
+        self.recorder = recorder
+        self.metrics = metrics
+        self.clock = clock
+        self.cycles = 0
+        self.taken_back: Callable[[Key], None] = lambda key: None
+        self._woken = asyncio.Event()
+        self._edits_due = 0.0
+        self._edits_wait = False
+        """Quota was edited since the last cycle began, and no cycle has started for it yet."""
+        self._reserving: dict[Key, Reserve] = {}
+        self._evicting: dict[Key, tuple[Victim, Wait]] = {}
+        self._unsure: dict[Key, str] = {}
+        self._refusals: dict[Key, int] = {}
+        self._decided = WorkQueue[Key]("decided", longest_seconds=30.0, tenant=lambda key: "")
+        """In the order of the decisions. There are no more than those of one cycle, one for each ClusterQueue."""
+        self._unanswered = 0  # decisions whose writes were waited for in vain
+        self.budget = budget or Budget(Pressure())
+        self.reasons = WaitReasons(caches, writer, recorder, self.budget, clock=clock)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether more reservations or evictions wait to be written than can be in flight."""
+        return len(self._decided) + self._decided.in_hand > UNWRITTEN
+
+    def wake(self) -> None:
+        """Something changed that a cycle may depend on."""
+        self._woken.set()
+
+    def edited(self) -> None:
+        """Quota was edited. A manifest or a script changes many objects, or one object many times: a cycle after each
+        change would decide all waiting workloads again and again.
+        """
+        now = self.clock()
+        self._edits_wait = True
+        if not 0 < self._edits_due - now <= EDITS_SECONDS:
+            self._edits_due = now + EDITS_SECONDS
+            self.wake()
+
+    def forget(self, key: Key) -> None:
+        """The workload is gone: nothing about it is kept."""
+        self.reasons.drop(key)
+        self._refusals.pop(key, None)
+
+    async def run(self) -> None:
+        """Decide and write until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._cycles(), name="scheduler-cycles")
+            group.create_task(self._decided.run(DECIDED_WRITES, self._write_decided), name="scheduler-decided")
+            group.create_task(self.reasons.run(), name="scheduler-reasons")
+
+    async def _cycles(self) -> None:
+        while True:
+            await self._until_woken()
+            started = began = resumed = time.monotonic()
+            for plan in drain_in_steps(self.state, self.state.policy, self.clock()):
+                if time.monotonic() - resumed >= SLICE_SECONDS:  # webhooks and watches come before the next head
+                    await asyncio.sleep(0)
+                    resumed = time.monotonic()
+                if plan is None:
+                    continue
+                self.cycles += 1
+                contended = self._dispatch(plan)
+                self.metrics.cycle(plan, time.monotonic() - began)
+                await asyncio.sleep(0)  # and before the next plan
+                await self._written(contended=contended)
+                began = resumed = time.monotonic()
+                if began - started >= DRAIN_SECONDS:  # go on with the time as it is now
+                    self.wake()
+                    break
+
+    async def _written(self, *, contended: bool) -> None:
+        """Returns when enough decisions are written for the next cycle to begin."""
+        self._unanswered = min(self._unanswered, self._decided.outstanding)
+        if contended:
+            try:
+                async with asyncio.timeout(CONTENDED_SECONDS):
+                    await self._decided.at_most(self._unanswered)
+            except TimeoutError:
+                self._unanswered = self._decided.outstanding
+        await self._decided.at_most(UNWRITTEN)
+
+    async def _until_woken(self) -> None:
+        """Waits for a change, for the end of the earliest backoff, or for the time at which edits are handled
+        together.
+        """
+        now = self.clock()
+        due = [self._edits_due] if self._edits_wait or self._edits_due > now else []
+        wake_at = min(
+            [*due, *([earliest] if (earliest := self.state.next_wake(now)) is not None else [])], default=None
+        )
+        try:
+            async with asyncio.timeout(None if wake_at is None else max(0.0, wake_at - now)):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+        self._edits_wait = False
+        self._woken.clear()
+
+    def _dispatch(self, plan: Plan) -> bool:
+        """Queues each decision of a plan for its write; returns whether workloads wait for quota that others use."""
+        contended = withdrawn = False
+        for decision in plan.decisions:
+            key = decision.workload.key
+            if isinstance(decision, Reserve):
+                if not self.state.assumed(key):
+                    continue  # it changed during the cycle: another cycle will decide it
+                self.reasons.drop(key)
+                self._reserving[key] = decision
+                self._decided.add(key)
+                continue
+            contended = True
+            self.reasons.add(decision)
+            for victim in filter(lambda victim: self.state.is_evicting(victim.workload.key), decision.victims):
+                withdrawn |= self._preempt(victim, decision)
+        return contended and not withdrawn
+
+    def _preempt(self, victim: Victim, preemptor: Wait) -> bool:
+        """Queues the eviction of a victim; if its reservation has certainly not been written yet, withdraws that
+        instead: nobody has seen it, and the preemptor need not wait. Returns whether it was withdrawn.
+        """
+        key = victim.workload.key
+        if key not in self._unsure and self._reserving.pop(key, None) is not None:
+            self._take_back(key)
+            return True
+        self._evicting[key] = (victim, preemptor)
+        self._decided.add(key)
+        return False
+
+    async def _write_decided(self, key: Key) -> None:
+        await self._learn(key, self._unsure.get(key))
+        if key in self._reserving:
+            await self._reserve(key)
+        eviction = self._evicting.pop(key, None)
+        if eviction is not None:
+            try:
+                await self._settle(
+                    key, lambda workload: self._preempted(workload, *eviction) if workload is not None else None
+                )
+            except Exception:  # the preemptor waits for this victim, however long: taken back it would be chosen again
+                self._evicting.setdefault(key, eviction)
+                raise
+
+    async def _reserve(self, key: Key) -> None:
+        """Writes a reservation, unless it is withdrawn before its turn."""
+        reserve: Reserve | None = None
+
+        def change(workload: Workload | None) -> tuple[Workload, Callable[[], None]] | None:
+            nonlocal reserve
+            reserve = self._reserving.pop(key, reserve)
+            if workload is None or reserve is None or not self.state.assumed(key):  # withdrawn: others may have it now
+                return None
+            return self._reserved(workload, reserve)
+
+        try:
+            await self._settle(key, change)
+        except ApiError:  # the read failed too: the decision is kept and read again with backoff
+            if reserve is not None:
+                self._reserving.setdefault(key, reserve)
+            raise
+        except Exception as error:
+            self._take_back(key, not_before=self._refused(key, error))
+
+    async def _settle(self, key: Key, change: Change) -> None:
+        """Writes one decision about a workload; if that fails, withdraws it, so that the next cycle decides again.
+
+        If the workload changed meanwhile, but nothing that the decision depends on, it is written again with the new
+        version. Raises ``RefusedError`` if the API server refuses it again and again, or for good, ``ApiError`` if the
+        outcome is unknown.
+        """
+        for _ in range(ATTEMPTS):
+            before: Workload | None = None
+            try:
+                async with self.writer.turn(key.namespace, first=True):  # what is decided while it waits counts
+                    before = self.caches.get(key)
+                    changed = change(before)
+                    if before is None or changed is None:
+                        break
+                    after, tell = changed
+                    patch = status_patch(before, after)
+                    if patch is None:
+                        break
+                    raw = self.caches.workloads.get(key) or {}
+                    if after.admission is not None and (raw.get("status") or {}).get("resourceRequests"):
+                        patch["status"]["resourceRequests"] = None  # they report the requests while it waits
+                    await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
+            except ApiError as error:
+                if not isinstance(error, Fenced):  # nothing was sent then, and nothing is to be learned
+                    await self._learn(key, before.uid if before is not None else None)
+                if not isinstance(error, Conflict | Unreachable | NotFound):
+                    raise RefusedError(str(error)) from error
+                log.info("decision not written", workload=str(key), error=str(error))
+            else:
+                self._refusals.pop(key, None)
+                tell()
+                return
+        else:
+            raise RefusedError(f"it was not the newest version in {ATTEMPTS} attempts")
+        self._take_back(key)
+
+    async def _learn(self, key: Key, uid: str | None) -> None:
+        """A write failed, or its outcome is unknown: reads the object again before anything else is decided about it.
+
+        If the read raises, the key is queued again: no writer waits here for an API server that does not answer.
+        """
+        if uid is not None:
+            self._unsure[key] = uid
+            await self.writer.refreshed(resources.WORKLOADS, key, uid)
+            del self._unsure[key]
+
+    def _refused(self, key: Key, error: Exception) -> float:
+        """A decision cannot be written: until when it is not taken again. Its quota is others' till then."""
+        count = self._refusals[key] = self._refusals.get(key, 0) + 1
+        wait = min(REFUSED_SECONDS * 2.0 ** min(count - 2, 40), LONGEST_REFUSED_SECONDS) if count > 1 else 0.0
+        log.warning("decision refused", workload=str(key), error=repr(error), again_seconds=wait)
+        return self.clock() + wait
+
+    def _take_back(self, key: Key, not_before: float = 0.0) -> None:
+        if (
+            key not in self._reserving and key not in self._evicting
+        ):  # it was decided again meanwhile: that decision is kept
+            self.state.unassume(key, not_before)
+        self.taken_back(key)
+        self.wake()
+
+    def _reserved(self, workload: Workload, decision: Reserve) -> tuple[Workload, Callable[[], None]] | None:
+        """The workload with the reservation, unless it is no longer the one that was judged."""
+        judged = decision.workload
+        held = workload.holds(names.Condition.QUOTA_RESERVED)  # an admission alone may be left from an earlier one
+        if not still_judged(judged, workload) or not queueable(workload) or held:
+            return None
+        now = self.clock()
+        checks = self.state.required_checks(decision.admission)
+        after = transitions.reserved(workload, decision.admission, now, required_checks=checks)
+        if self.follow_pods:
+            after = transitions.pods_awaited(after, now)
+        queued = queue_time(workload, self.state.policy)
+        cluster_queue = decision.admission.cluster_queue
+
+        def tell() -> None:
+            waited = now - queued
+            log.info("quota reserved", workload=str(workload.key), cluster_queue=cluster_queue)
+            if tells_gate(workload):  # decided before the status told its end
+                self._event(workload, events.gate_cleared())
+            self._event(workload, events.quota_reserved(cluster_queue, waited, decision.considered))
+            if after.holds(names.Condition.ADMITTED):
+                self._event(workload, events.admitted(cluster_queue, 0.0))
+
+        return after, tell
+
+    def _preempted(
+        self, workload: Workload, victim: Victim, preemptor: Wait
+    ) -> tuple[Workload, Callable[[], None]] | None:
+        """The workload evicted for another, unless it is on its way, has finished or is gone already."""
+        ended = workload.holds(names.Condition.EVICTED) or workload.holds(names.Condition.FINISHED)
+        if workload.uid != victim.workload.uid or workload.admission is None or ended:
+            return None
+        migrates = victim.reason == names.EvictedReason.FLAVOR_MIGRATION
+        change = transitions.evicted if migrates else transitions.preempted
+        after = change(workload, victim.reason, victim.message, self.clock())
+
+        def tell() -> None:
+            if migrates:
+                log.info("migrated", workload=str(workload.key), to=str(preemptor.workload.key), reason=victim.reason)
+                self._event(workload, events.evicted(victim.reason, victim.message))
+                return
+            log.info("preempted", workload=str(workload.key), by=str(preemptor.workload.key), reason=victim.reason)
+            self._event(workload, events.evicted_by_preemption(victim))
+            self._event(workload, events.preempted(victim, preemptor.workload))
+            self._event(preemptor.workload, events.preempted_other(victim, preemptor.workload))
+            self.metrics.preempted(preemptor.cluster_queue, victim.reason)
+
+        return after, tell
+
+    def _event(self, workload: Workload, event: events.Event) -> None:
+        self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)
