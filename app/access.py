@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from api.objects import Raw, Resource
-from app.limits import RefusedError
+from app.limits import OverloadedError
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.flow.throttle import Throttle
@@ -42,7 +42,7 @@ class User(NamedTuple):
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-class Verdict(NamedTuple):
+class AccessVerdict(NamedTuple):
     """The result of a review: a user or None, or a sentence that refuses (empty: allowed); until when it is used."""
 
     user: User | None
@@ -63,18 +63,18 @@ class Reviews:
         self._client = client
         self._clock = clock
         self._throttle = throttle or Throttle(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)
-        self._known: dict[Hashable, Verdict] = {}
+        self._known: dict[Hashable, AccessVerdict] = {}
         self._one_at_a_time = asyncio.Lock()
 
     async def user(self, authorization: bytes) -> User:
         """Returns the user of the token in this header. Raises `RefusedError`."""
         scheme, _, token = authorization.decode("latin1").strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise RefusedError(401, "send a token: Authorization: Bearer TOKEN")
+            raise OverloadedError(401, "send a token: Authorization: Bearer TOKEN")
         digest = hashlib.sha256(token.encode()).digest()
         found = await self._reviewed(digest, lambda: self._user(token.strip()))
         if found.user is None:
-            raise RefusedError(401, found.refusal)
+            raise OverloadedError(401, found.refusal)
         return found.user
 
     async def allow(self, user: User, wanted: Mapping[str, Raw], what: str) -> None:
@@ -83,9 +83,9 @@ class Reviews:
         key = (user, kind, *sorted(attributes.items()))
         found = await self._reviewed(key, lambda: self._allowed(user, wanted, what))
         if found.refusal:
-            raise RefusedError(403, found.refusal)
+            raise OverloadedError(403, found.refusal)
 
-    async def _reviewed(self, key: Hashable, review: Callable[[], Awaitable[Verdict]]) -> Verdict:
+    async def _reviewed(self, key: Hashable, review: Callable[[], Awaitable[AccessVerdict]]) -> AccessVerdict:
         verdict = self._remembered(key)
         if verdict is None:
             try:
@@ -95,40 +95,40 @@ class Reviews:
                         await self._throttle.take()
                         verdict = await review()
             except TimeoutError:
-                raise RefusedError(503, "the API server has not reviewed the request in time: try again") from None
+                raise OverloadedError(503, "the API server has not reviewed the request in time: try again") from None
             except ApiError as error:
                 log.warning("A client could not be reviewed", error=str(error))
-                raise RefusedError(503, "the API server did not review the client: the log has the reason") from None
+                raise OverloadedError(503, "the API server did not review the client: the log has the reason") from None
             self._remember(key, verdict)
         return verdict
 
-    def _remembered(self, key: Hashable) -> Verdict | None:
+    def _remembered(self, key: Hashable) -> AccessVerdict | None:
         found = self._known.get(key)
         return found if found is not None and self._clock() < found.until else None
 
-    def _remember(self, key: Hashable, verdict: Verdict) -> None:
+    def _remember(self, key: Hashable, verdict: AccessVerdict) -> None:
         self._known.pop(key, None)
         self._known[key] = verdict
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
 
-    async def _user(self, token: str) -> Verdict:
+    async def _user(self, token: str) -> AccessVerdict:
         review = {**_review_of(TOKEN_REVIEWS), "spec": {"token": token}}
         status = (await self._client.create(TOKEN_REVIEWS, review)).get("status") or {}
         if not status.get("authenticated"):
-            return Verdict(None, "the API server does not accept the token", self._clock() + DENIED_SECONDS)
+            return AccessVerdict(None, "the API server does not accept the token", self._clock() + DENIED_SECONDS)
         user = status.get("user") or {}
         extra = tuple(sorted((key, tuple(values)) for key, values in (user.get("extra") or {}).items()))
         found = User(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
-        return Verdict(found, "", self._clock() + ALLOWED_SECONDS)
+        return AccessVerdict(found, "", self._clock() + ALLOWED_SECONDS)
 
-    async def _allowed(self, user: User, wanted: Mapping[str, Raw], what: str) -> Verdict:
+    async def _allowed(self, user: User, wanted: Mapping[str, Raw], what: str) -> AccessVerdict:
         extra = {key: list(values) for key, values in user.extra}
         spec = {"user": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra, **wanted}
         answer = await self._client.create(ACCESS_REVIEWS, {**_review_of(ACCESS_REVIEWS), "spec": spec})
         if (answer.get("status") or {}).get("allowed"):
-            return Verdict(user, "", self._clock() + ALLOWED_SECONDS)
-        return Verdict(None, f"{user.name} may not {what}", self._clock() + DENIED_SECONDS)
+            return AccessVerdict(user, "", self._clock() + ALLOWED_SECONDS)
+        return AccessVerdict(None, f"{user.name} may not {what}", self._clock() + DENIED_SECONDS)
 
 
 class Access:

@@ -19,7 +19,7 @@ from starlette.routing import Route as Page
 from starlette.types import Message, Receive, Scope, Send
 
 from app.access import Access
-from app.limits import Bodies, Limits, Places, RefusedError, check_call, check_page, in_time, refuse, too_many
+from app.limits import Bodies, Limits, OverloadedError, Places, check_call, check_page, in_time, refuse, too_many
 from app.metrics import ProcessMetrics
 from webhook.routes import Route
 
@@ -69,7 +69,7 @@ class Application:
             if (access := self._guarded.get(scope["path"])) is not None:
                 await access.check(headers.get(b"authorization", b""))
             await self._pages(scope, receive, partial(self._page, send))
-        except RefusedError as refusal:
+        except OverloadedError as refusal:
             await refuse(refusal, receive, send, self.limits.linger_seconds)
 
     async def _call(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,7 +98,7 @@ class Application:
             self.bodies.hold(size)
             begun = True
             await _answer(send, status, content)
-        except RefusedError as refusal:
+        except OverloadedError as refusal:
             status = refusal.status
             raise
         except asyncio.CancelledError:
@@ -118,7 +118,7 @@ class Application:
         try:
             self.bodies.hold(size)
             await send(message)
-        except RefusedError:
+        except OverloadedError:
             raise asyncio.CancelledError from None
         finally:
             self.bodies.drop(size)

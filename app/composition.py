@@ -43,7 +43,7 @@ from controller.kube.errors import ApiError, Unintelligible, Unreachable
 from controller.kube.events import ObjectReference, Recorder
 from core.state.lookup import Lookup
 from webhook.backstop import guards
-from webhook.configurations import Options as HookOptions
+from webhook.configurations import HookOptions as HookOptions
 from webhook.configurations import mutating, validating
 from webhook.conversion import convert
 from webhook.routes import routes

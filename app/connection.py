@@ -64,7 +64,7 @@ class Deadlines:
     closing: float = 1.0
 
 
-class State(enum.Enum):
+class ConnectionStage(enum.Enum):
     """The state of a connection; each has a deadline."""
 
     IDLE = enum.auto()
@@ -112,7 +112,7 @@ class Connection:
         """Parts of an answer that are not written yet."""
         self._gathered_bytes = 0
         self._protocol: H11Protocol | None = None
-        self.state = State.IDLE
+        self.state = ConnectionStage.IDLE
         self.used = False  # whether it has brought a call
         self.since = 0.0  # when it entered the state; the loop's own time has only milliseconds
 
@@ -145,7 +145,7 @@ class Connection:
     def close(self) -> None:
         """Closes in an orderly way; aborts if that exceeds its deadline. An incomplete answer is discarded."""
         self._taken()
-        self._enter(State.CLOSING)
+        self._enter(ConnectionStage.CLOSING)
         self._writer.close()
 
     def _end(self) -> None:
@@ -153,7 +153,7 @@ class Connection:
         with unread data resets the connection, and the client would see only the reset.
         """
         if self._protocol is not None and self._protocol.connection.their_state is h11.SEND_BODY:
-            self._enter(State.CLOSING)  # data that still arrives is read and discarded, until the deadline
+            self._enter(ConnectionStage.CLOSING)  # data that still arrives is read and discarded, until the deadline
         else:
             self.close()
 
@@ -181,15 +181,17 @@ class Connection:
                 h11.SERVER, max_incomplete_event_size=self._shared.config.h11_max_incomplete_size
             )
             self._writer.transport.set_write_buffer_limits(high=1, low=0)  # a wait ends when nothing is left to send
-            self._enter(State.IDLE)
+            self._enter(ConnectionStage.IDLE)
             while not self._reader.at_eof():
                 data = await self._reader.read(READ_SIZE)
-                if self.state is State.CLOSING:  # the answer has been sent: data that still arrives is discarded
+                if (
+                    self.state is ConnectionStage.CLOSING
+                ):  # the answer has been sent: data that still arrives is discarded
                     if len(data) < DRIPPED:
                         break
                     continue
-                if self.state is State.IDLE and data:
-                    self._enter(State.HEAD)
+                if self.state is ConnectionStage.IDLE and data:
+                    self._enter(ConnectionStage.HEAD)
                 await self._protocol.handle(RawData(data))
             await self._protocol.handle(Closed())
 
@@ -207,7 +209,7 @@ class Connection:
             elif self._gathered and not self._incomplete():
                 await self._write(b"".join(self._taken()))
         elif isinstance(event, Updated):
-            self._enter(State.IDLE if event.idle else State.CALL)
+            self._enter(ConnectionStage.IDLE if event.idle else ConnectionStage.CALL)
         elif isinstance(event, Closed):
             self._end()
 
@@ -238,19 +240,19 @@ class Connection:
             return
         self._writer.write(data)
         if self._writer.transport.get_write_buffer_size():
-            if self.state is State.CALL:
-                self._enter(State.ANSWER)
+            if self.state is ConnectionStage.CALL:
+                self._enter(ConnectionStage.ANSWER)
             with contextlib.suppress(ConnectionError):
                 await self._writer.drain()
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: ConnectionStage) -> None:
         """Enters a state and sets its deadline. A timer that expires before the deadline is kept: it reads the new
         deadline when it expires. So most calls neither set nor cancel a timer.
         """
-        if self.state is State.CLOSING and self._deadline:
+        if self.state is ConnectionStage.CLOSING and self._deadline:
             return
         self.state, self.since = state, time.monotonic()
-        self.used = self.used or state is State.CALL
+        self.used = self.used or state is ConnectionStage.CALL
         self._deadline = self._loop.time() + self._allowed(state)
         if self._timer is None or self._timer.when() > self._deadline:
             self._set_timer()
@@ -260,24 +262,24 @@ class Connection:
             self._timer.cancel()
         self._timer = self._loop.call_at(self._deadline, self._expire)
 
-    def _allowed(self, state: State) -> float:
+    def _allowed(self, state: ConnectionStage) -> float:
         match state:
-            case State.IDLE:
+            case ConnectionStage.IDLE:
                 return self._deadlines.idle
-            case State.HEAD:
+            case ConnectionStage.HEAD:
                 return self._deadlines.head
-            case State.CALL:
+            case ConnectionStage.CALL:
                 return self._deadlines.call
-            case State.ANSWER:
+            case ConnectionStage.ANSWER:
                 return self._deadlines.answer
-            case State.CLOSING:
+            case ConnectionStage.CLOSING:
                 return self._deadlines.closing
 
     def _expire(self) -> None:
         self._timer = None
         if self._loop.time() < self._deadline:
             self._set_timer()
-        elif self.state is State.IDLE:
+        elif self.state is ConnectionStage.IDLE:
             self.close()
         else:
             self.cut()

@@ -66,7 +66,7 @@ class MigrationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterToMigrate:
     """How the steps reach the cluster: `client` writes in Seiretsu's name, `helm` in that of helm. With `dry_run`
     nothing is written, and steps are only told.
     """
@@ -95,7 +95,7 @@ class Cluster:
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def take_over(cluster: Cluster, *, force: bool = False) -> None:
+async def take_over(cluster: ClusterToMigrate, *, force: bool = False) -> None:
     """Lets Seiretsu, which is installed beside Kueue, do its work. Raises `MigrationError` before the first change if
     something prevents it.
     """
@@ -130,7 +130,7 @@ async def take_over(cluster: Cluster, *, force: bool = False) -> None:
     await _relabel(cluster, found.releases, HIDDEN_OWNER, "helm uninstall and upgrade no longer find the release")
 
 
-async def hand_back(cluster: Cluster) -> None:
+async def hand_back(cluster: ClusterToMigrate) -> None:
     """Gives everything back to Kueue, which follows until Seiretsu is uninstalled. Raises `MigrationError`."""
     client = cluster.client
     found = await read(client)
@@ -171,7 +171,7 @@ def _policies(seiretsu: Installation, policy: str) -> dict[str, str]:
     return dict.fromkeys(sorted(names & may_refuse), policy)
 
 
-async def _store(cluster: Cluster, found: Found) -> None:
+async def _store(cluster: ClusterToMigrate, found: Found) -> None:
     record = migration.record(found)
     if record is None:
         return
@@ -186,7 +186,9 @@ async def _store(cluster: Cluster, found: Found) -> None:
     )
 
 
-async def _may_refuse(cluster: Cluster, configurations: Sequence[Raw], policies: dict[str, str], whose: str) -> None:
+async def _may_refuse(
+    cluster: ClusterToMigrate, configurations: Sequence[Raw], policies: dict[str, str], whose: str
+) -> None:
     for raw in configurations:
         webhooks = migration.with_policy(raw, policies)
         if webhooks is None:
@@ -208,7 +210,7 @@ async def _may_refuse(cluster: Cluster, configurations: Sequence[Raw], policies:
         await cluster.do(f"set failurePolicy {wanted} in {resource.kind} {name} of {whose}", write)
 
 
-async def _remove_webhooks(cluster: Cluster, found: Found) -> None:
+async def _remove_webhooks(cluster: ClusterToMigrate, found: Found) -> None:
     kueue = found.kueue
     assert kueue is not None
     removed: list[tuple[Resource, Raw]] = [(RESOURCES[raw["kind"]], raw) for raw in kueue.configurations]
@@ -221,7 +223,7 @@ async def _remove_webhooks(cluster: Cluster, found: Found) -> None:
         await _applied(cluster)
 
 
-async def _applied(cluster: Cluster) -> None:
+async def _applied(cluster: ClusterToMigrate) -> None:
     """Waits until the API servers use the webhook configurations that were changed."""
     if not cluster.dry_run:
         await asyncio.sleep(APPLIED_SECONDS)
@@ -233,7 +235,7 @@ def _conversion(seiretsu: Installation) -> Raw:
     return {**config, "service": {**config["service"], "path": crds.CONVERSION_PATH}}
 
 
-async def _convert_here(cluster: Cluster, seiretsu: Installation, definition: Raw) -> None:
+async def _convert_here(cluster: ClusterToMigrate, seiretsu: Installation, definition: Raw) -> None:
     """Replaces the address of a conversion webhook in one write. Annotations by which cert-manager would replace the CA
     are removed.
     """
@@ -249,7 +251,7 @@ async def _convert_here(cluster: Cluster, seiretsu: Installation, definition: Ra
     await cluster.do(f"let Seiretsu convert CRD {name}", lambda: cluster.client.patch(CRDS, name, "", patch))
 
 
-async def _stop(cluster: Cluster, kueue: Installation) -> None:
+async def _stop(cluster: ClusterToMigrate, kueue: Installation) -> None:
     assert kueue.deployment is not None
     name, labels = kueue.deployment["metadata"]["name"], kueue.deployment["spec"]["selector"]["matchLabels"]
     if kueue.replicas:
@@ -269,7 +271,7 @@ def _of(pod: Raw, deployment: str) -> bool:
     return any(each["kind"] == "ReplicaSet" and each["name"].rpartition("-")[0] == deployment for each in owners)
 
 
-async def _scale(cluster: Cluster, kueue: Installation, replicas: int) -> None:
+async def _scale(cluster: ClusterToMigrate, kueue: Installation, replicas: int) -> None:
     assert kueue.deployment is not None
     patch = {"spec": {"replicas": replicas}}
     await cluster.client.patch(DEPLOYMENTS, kueue.deployment["metadata"]["name"], kueue.namespace, patch)
@@ -288,7 +290,7 @@ async def _led_by_other(client: Client, kueue: Installation, record: Raw | None)
     return False
 
 
-async def _adopt(cluster: Cluster, seiretsu: Installation) -> None:
+async def _adopt(cluster: ClusterToMigrate, seiretsu: Installation) -> None:
     """Applies Seiretsu's CRDs in the name of helm, which then changes them as part of the release."""
     assert seiretsu.deployment is not None
     config = {key: value for key, value in _conversion(seiretsu).items() if key != "caBundle"}
@@ -315,7 +317,7 @@ def _holds(live: Raw, metadata: Raw, spec: Raw) -> bool:
     return marks and bool(live["spec"]["versions"] == spec["versions"])
 
 
-async def _relabel(cluster: Cluster, secrets: Sequence[Raw], owner: str, effect: str) -> None:
+async def _relabel(cluster: ClusterToMigrate, secrets: Sequence[Raw], owner: str, effect: str) -> None:
     for raw in secrets:
         name, namespace = raw["metadata"]["name"], raw["metadata"]["namespace"]
         patch = {"metadata": {"labels": {"owner": owner}}}
@@ -325,7 +327,7 @@ async def _relabel(cluster: Cluster, secrets: Sequence[Raw], owner: str, effect:
         )
 
 
-async def _start_ignored(cluster: Cluster, raw: Raw) -> None:
+async def _start_ignored(cluster: ClusterToMigrate, raw: Raw) -> None:
     """Creates a webhook configuration that refuses nothing while nobody answers."""
     webhooks = [{**each, "failurePolicy": "Ignore"} for each in raw["webhooks"]]
     await _create(cluster, RESOURCES[raw["kind"]], {**raw, "webhooks": webhooks})
@@ -345,7 +347,7 @@ async def _check_api_services(client: Client, record: Raw) -> None:
                 )
 
 
-async def _create(cluster: Cluster, resource: Resource, raw: Raw) -> None:
+async def _create(cluster: ClusterToMigrate, resource: Resource, raw: Raw) -> None:
     try:
         await cluster.client.get(resource, raw["metadata"]["name"])
     except NotFound:
@@ -354,7 +356,7 @@ async def _create(cluster: Cluster, resource: Resource, raw: Raw) -> None:
         )
 
 
-async def _start(cluster: Cluster, kueue: Installation, replicas: int) -> None:
+async def _start(cluster: ClusterToMigrate, kueue: Installation, replicas: int) -> None:
     assert kueue.deployment is not None
     if not kueue.replicas:
         place = f"{kueue.namespace}/{kueue.deployment['metadata']['name']}"
@@ -366,7 +368,7 @@ async def _start(cluster: Cluster, kueue: Installation, replicas: int) -> None:
     await cluster.until("a replica of Kueue is ready", answers)
 
 
-async def _give_back(cluster: Cluster, recorded: Raw) -> None:
+async def _give_back(cluster: ClusterToMigrate, recorded: Raw) -> None:
     name = recorded["metadata"]["name"]
     for _ in range(ATTEMPTS):  # the CA in it may be written at the same time
         live = {**await cluster.client.get(CRDS, name), "kind": CRDS.kind, "apiVersion": CRDS.api_version}
@@ -379,7 +381,7 @@ async def _give_back(cluster: Cluster, recorded: Raw) -> None:
     raise MigrationError(f"CRD {name} changes again and again: run the command again")
 
 
-async def _remove_own(cluster: Cluster, found: Found, theirs: set[str]) -> None:
+async def _remove_own(cluster: ClusterToMigrate, found: Found, theirs: set[str]) -> None:
     """Deletes the CRDs that Kueue does not have, if they have no objects."""
     for kind in KINDS:
         if kind.crd_name in theirs or kind.crd_name not in {each["metadata"]["name"] for each in found.definitions}:

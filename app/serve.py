@@ -28,7 +28,7 @@ from app.install import NotEstablishedError
 from app.internals import of_controller
 from app.metrics import ClientCalls, ProcessMetrics
 from app.profile import Profile
-from app.setup import Options, Setup
+from app.setup import Setup, SetupOptions
 from certs.pki import CertificateError
 from controller.kube import config as kubeconfig
 from controller.kube.client import Client
@@ -47,7 +47,7 @@ EXPECTED = (ApiError, CertificateError, NotEstablishedError, OSError)
 """External errors, which are logged as a sentence. Any other error is a bug and is logged with its traceback."""
 
 
-def run(options: Options) -> int:
+def run(options: SetupOptions) -> int:
     """Serve until SIGTERM or SIGINT, and end the process; returns the exit code where it could not begin to serve."""
     repeats = logs.configure(options.log_level)
     try:
@@ -76,11 +76,11 @@ def end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _read(options: Options) -> str:
+def _read(options: SetupOptions) -> str:
     return options.config.read_text() if options.config else ""
 
 
-def _loaded(text: str, options: Options) -> Loaded:
+def _loaded(text: str, options: SetupOptions) -> Loaded:
     return configuration.load(
         text,
         namespace=options.namespace or os.environ.get("POD_NAMESPACE") or NAMESPACE,
@@ -90,7 +90,7 @@ def _loaded(text: str, options: Options) -> Loaded:
     )
 
 
-def _error_in(text: str, options: Options) -> str:
+def _error_in(text: str, options: SetupOptions) -> str:
     """Returns why a start with this Configuration would fail; empty if it would not."""
     try:
         setup.decide(options, _loaded(text, options), os.environ)
@@ -99,7 +99,7 @@ def _error_in(text: str, options: Options) -> str:
     return ""
 
 
-def _tell(loaded: Loaded, options: Options) -> None:
+def _tell(loaded: Loaded, options: SetupOptions) -> None:
     for warning in loaded.warnings:
         log.warning("In the Configuration", path=str(options.config), warning=warning)
     if options.config:
@@ -110,7 +110,7 @@ def _tell(loaded: Loaded, options: Options) -> None:
 
 
 async def _serve(
-    decided: Setup, connection: kubeconfig.Connection, options: Options, text: str, repeats: logs.Repeats
+    decided: Setup, connection: kubeconfig.Connection, options: SetupOptions, text: str, repeats: logs.Repeats
 ) -> int:
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import structlog
 from starlette.types import ASGIApp
 
-from app.connection import Connection, Deadlines, Protocol, State, release
+from app.connection import Connection, ConnectionStage, Deadlines, Protocol, release
 
 log = structlog.get_logger("seiretsu.http")
 
@@ -132,7 +132,7 @@ class Server:
         for task, connection in self._open():
             if connection is None:
                 task.cancel()
-            elif connection.state is State.IDLE:
+            elif connection.state is ConnectionStage.IDLE:
                 connection.close()
         await _ended([task for task, _ in self._open()], end - time.monotonic())
         for _, connection in self._open():
@@ -195,7 +195,11 @@ class Server:
             waiting.cancel()
             del listener.open[waiting]
             return True
-        idle = [(each.since, task) for task, each in listener.open.items() if each and each.state is not State.CALL]
+        idle = [
+            (each.since, task)
+            for task, each in listener.open.items()
+            if each and each.state is not ConnectionStage.CALL
+        ]
         if not idle:
             return False
         _, task = min(idle, key=lambda found: found[0])

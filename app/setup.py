@@ -36,7 +36,7 @@ VISIBILITY_SUFFIX = "-visibility-server"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SetupOptions:
     """The command line of `seiretsu serve`; None is "not given"."""
 
     kubeconfig: Path | None = None
@@ -115,7 +115,7 @@ class Setup:
         return Endpoint(service=self.service, namespace=self.namespace, port=self.service_port)
 
 
-def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> Setup:
+def decide(options: SetupOptions, loaded: Loaded, environment: Mapping[str, str]) -> Setup:
     """Returns the setup from the options and the Configuration. Raises `ValueError` with a sentence for a person.
 
     Outside of a cluster a port besides the main one is opened only if the Configuration names it: several servers run
@@ -167,7 +167,7 @@ def decide(options: Options, loaded: Loaded, environment: Mapping[str, str]) -> 
     )
 
 
-def _others_may_run(options: Options, configuration: Configuration) -> bool:
+def _others_may_run(options: SetupOptions, configuration: Configuration) -> bool:
     """In a cluster always; outside of it only if the Configuration has leader election."""
     return not options.install or "leader_elect" in configuration.leader_election.model_fields_set
 
@@ -193,12 +193,12 @@ def admission_settings(loaded: Loaded, namespace: str | None = None) -> Settings
     )
 
 
-def _default_bind(options: Options, configuration: Configuration) -> str:
+def _default_bind(options: SetupOptions, configuration: Configuration) -> str:
     host = configuration.webhook.host or ("127.0.0.1" if options.install else "0.0.0.0")
     return str(Address(host, configuration.webhook.port))
 
 
-def _cert_dir(options: Options, configuration: Configuration, environment: Mapping[str, str]) -> Path | None:
+def _cert_dir(options: SetupOptions, configuration: Configuration, environment: Mapping[str, str]) -> Path | None:
     if options.cert_dir is not None:
         return options.cert_dir
     if not configuration.internal_cert_management.enable:
@@ -206,7 +206,7 @@ def _cert_dir(options: Options, configuration: Configuration, environment: Mappi
     return state_directory(environment) / "certs" if options.install else None
 
 
-def _client_ca(options: Options) -> bytes:
+def _client_ca(options: SetupOptions) -> bytes:
     if options.client_ca is None:
         if options.client_names:
             raise ValueError("--client-name has no effect without --client-ca")

@@ -24,11 +24,11 @@ from api.visibility import Asked, Page
 from api.visibility_openapi import openapi
 from app.access import Reviews, User
 from app.connection import CLIENT
-from app.limits import Limits, RefusedError, check_page
+from app.limits import Limits, OverloadedError, check_page
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from core.state.lookup import Lookup
-from core.state.queries import Place, places_in_steps
+from core.state.queries import QueuePlace, places_in_steps
 
 log = structlog.get_logger("seiretsu.visibility")
 
@@ -142,7 +142,7 @@ class Visibility:
             return
         try:
             status, document = 200, await self._answered(scope)
-        except RefusedError as refusal:
+        except OverloadedError as refusal:
             status, document = refusal.status, visibility.failure(refusal.status, str(refusal))
         content = orjson.dumps(document)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
@@ -160,14 +160,14 @@ class Visibility:
         if about is None:
             found = visibility.discovery(scope["path"]) or openapi(scope["path"])
             if found is None:
-                raise RefusedError(404, "the server could not find the requested resource")
+                raise OverloadedError(404, "the server could not find the requested resource")
             return found
         try:
             page = visibility.page(scope["query_string"].decode("latin1"))
         except ValueError as error:
-            raise RefusedError(400, str(error)) from None
+            raise OverloadedError(400, str(error)) from None
         if not self._lookup.synced:
-            raise RefusedError(503, "the queues have not been read yet: try again")
+            raise OverloadedError(503, "the queues have not been read yet: try again")
         async with self._one_at_a_time:  # each costs some milliseconds for each thousand of waiting workloads
             return visibility.summary(about.version, await self._items(about, page))
 
@@ -178,10 +178,10 @@ class Visibility:
         if wanted is not None:
             local_queue = self._lookup.local_queue(wanted)
             if local_queue is None:
-                raise RefusedError(404, visibility.not_found(about))
+                raise OverloadedError(404, visibility.not_found(about))
             name = local_queue.cluster_queue
         elif self._lookup.cluster_queue(name) is None:
-            raise RefusedError(404, visibility.not_found(about))
+            raise OverloadedError(404, visibility.not_found(about))
         items: list[Raw] = []
         if not page.limit:
             return items
@@ -205,7 +205,7 @@ class Visibility:
         return items
 
 
-def _position(place: Place, local_queue: Key | None) -> int:
+def _position(place: QueuePlace, local_queue: Key | None) -> int:
     return place.in_cluster_queue if local_queue is None else place.in_local_queue
 
 

@@ -17,7 +17,7 @@ from bench import report
 from bench.load import LOADS, Load, created, setting
 from bench.scenario import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, NAMESPACES
 from core.model import Key
-from core.simulation.simulation import Arrival, Attempt, Course, simulate
+from core.simulation.simulation import Arrival, Course, PlayedAttempt, simulate
 from core.state.state import State
 from core.wire import decode
 from core.wire.decode import WorkloadContext
@@ -74,7 +74,7 @@ def summary(load: Load, courses: dict[Key, Course]) -> dict[str, Any]:
     }
 
 
-def _cpu_seconds(attempt: Attempt) -> float:
+def _cpu_seconds(attempt: PlayedAttempt) -> float:
     """The quota that an attempt held, in cpu, times the seconds that it did."""
     assert attempt.ended is not None
     cpu = sum(each.usage["cpu"] for each in attempt.admission.pod_sets) / 1000

@@ -18,10 +18,10 @@ import structlog
 
 from certs import pki, record
 from certs.live import LiveContext
-from certs.pki import Certificate, CertificateError, Pair
+from certs.pki import Certificate, CertificateError, KeyPair
 from certs.plan import RenewalPolicy, RotationStep, decide
-from certs.record import Record
-from certs.store import BundleTarget, Store
+from certs.record import CertificateRecord
+from certs.store import BundleTarget, CertificateStore
 
 log = structlog.get_logger("seiretsu.certs")
 
@@ -51,7 +51,7 @@ class Keeper:
 
     def __init__(
         self,
-        store: Store,
+        store: CertificateStore,
         live: LiveContext,
         names: Sequence[str],
         *,
@@ -66,7 +66,7 @@ class Keeper:
         self.targets = list(targets)
         self.clock = clock
         self.policy = policy or RenewalPolicy()
-        self.record: Record | None = None  # the last good one
+        self.record: CertificateRecord | None = None  # the last good one
         self.published = False
         self.steps: Counter[RotationStep] = Counter()
         self.writes = 0
@@ -119,7 +119,7 @@ class Keeper:
         self.published = True
         self._renew_leaf(self.record)
 
-    async def _settle(self, *, published: bool) -> Record:
+    async def _settle(self, *, published: bool) -> CertificateRecord:
         """Read, step and write until the stored record asks for nothing more; returns the record as stored."""
         for _ in range(ATTEMPTS):
             content = await self.store.read()
@@ -139,7 +139,7 @@ class Keeper:
                 published = False
         raise CertificateError(f"the CA could not be stored in {ATTEMPTS} attempts: other writers were always first")
 
-    def _repaired(self, found: Record, complaints: Sequence[str], now: datetime) -> Record:
+    def _repaired(self, found: CertificateRecord, complaints: Sequence[str], now: datetime) -> CertificateRecord:
         """Returns what was found, repaired from memory: a lost CA is restored, and the CA of the leaf in use stays
         trusted.
         """
@@ -163,7 +163,7 @@ class Keeper:
             return found.retaining(in_service, now)
         return found
 
-    def _renew_leaf(self, current: Record) -> None:
+    def _renew_leaf(self, current: CertificateRecord) -> None:
         authority, now = current.signing, self.clock()
         if authority is None or not self._leaf_due(authority, now):
             return
@@ -172,7 +172,7 @@ class Keeper:
         self._issuer = authority.certificate
         log.info("Serving a new certificate", names=self.names, expires=leaf.certificate.not_after.isoformat())
 
-    def _changes_issuer(self, current: Record) -> bool:
+    def _changes_issuer(self, current: CertificateRecord) -> bool:
         """A good leaf is in service, of another CA than the one that signs now."""
         if self.live.pair is None or self._issuer is None or current.signing is None:
             return False
@@ -180,7 +180,7 @@ class Keeper:
             return False
         return self.live.pair.certificate.valid_at(self.clock())
 
-    def _leaf_due(self, authority: Pair, now: datetime) -> bool:
+    def _leaf_due(self, authority: KeyPair, now: datetime) -> bool:
         if self.live.pair is None or self._issuer is None:
             return True
         if self._issuer.fingerprint != authority.certificate.fingerprint:

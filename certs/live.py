@@ -17,7 +17,7 @@ from pathlib import Path
 
 from certs import pki
 from certs.directory import replace_file
-from certs.pki import CertificateError, Pair
+from certs.pki import CertificateError, KeyPair
 
 
 class LiveContext:
@@ -36,10 +36,10 @@ class LiveContext:
         self._minimum, self._ciphers = minimum, tuple(ciphers)
         self._others: weakref.WeakSet[ssl.SSLContext] = weakref.WeakSet()
         self.context = self._made(client_ca)
-        self.pair: Pair | None = None
+        self.pair: KeyPair | None = None
         self.bundle = b""
 
-    def load(self, pair: Pair, bundle: bytes, name: str, now: datetime) -> None:
+    def load(self, pair: KeyPair, bundle: bytes, name: str, now: datetime) -> None:
         """Serves `pair` from the next handshake on. Raises `CertificateError` if it is not usable; the old pair is then
         still served.
 
@@ -85,7 +85,7 @@ class LiveContext:
 
 
 @contextlib.contextmanager
-def _files(pair: Pair) -> Iterator[tuple[Path, Path]]:
+def _files(pair: KeyPair) -> Iterator[tuple[Path, Path]]:
     """The pair in files, which ``load_cert_chain`` needs."""
     with tempfile.TemporaryDirectory(prefix="seiretsu-tls-") as directory:
         chain, key = Path(directory) / "tls.crt", Path(directory) / "tls.key"

@@ -50,7 +50,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate (first of `chain_pem` when intermediates follow) and the private key that belongs to it."""
 
     certificate: Certificate
@@ -70,7 +70,7 @@ def read_certificates(pem: bytes) -> tuple[Certificate, ...]:
     return tuple(found.values())
 
 
-def read_pair(chain_pem: bytes, key_pem: bytes) -> Pair:
+def read_pair(chain_pem: bytes, key_pem: bytes) -> KeyPair:
     """A certificate with its key. Raises `CertificateError` unless both parse and belong together."""
     certificates = read_certificates(chain_pem)
     if not certificates:
@@ -82,7 +82,7 @@ def read_pair(chain_pem: bytes, key_pem: bytes) -> Pair:
         raise CertificateError(f"not a PEM private key: {error}") from error
     if _spki(key.public_key()) != _spki(leaf.public_key()):
         raise CertificateError("the private key does not belong to the certificate")
-    return Pair(certificates[0], chain_pem, key_pem)
+    return KeyPair(certificates[0], chain_pem, key_pem)
 
 
 def bundle_pem(certificates: Iterable[Certificate]) -> bytes:
@@ -91,7 +91,7 @@ def bundle_pem(certificates: Iterable[Certificate]) -> bytes:
     return b"".join(by_fingerprint[fingerprint] for fingerprint in sorted(by_fingerprint))
 
 
-def new_authority(now: datetime, life: timedelta) -> Pair:
+def new_authority(now: datetime, life: timedelta) -> KeyPair:
     """A self-signed CA, valid for `life` from `now` on, that signs leaves only (path length 0)."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"seiretsu-ca-{now:%Y%m%d%H%M%S}")])
@@ -112,7 +112,7 @@ def new_authority(now: datetime, life: timedelta) -> Pair:
     return _pair(builder.sign(key, hashes.SHA256()), key)
 
 
-def new_leaf(authority: Pair, names: Sequence[str], now: datetime, life: timedelta) -> Pair:
+def new_leaf(authority: KeyPair, names: Sequence[str], now: datetime, life: timedelta) -> KeyPair:
     """A serving certificate for `names` (DNS names and IP addresses), signed by `authority` and never outliving it."""
     issuer = x509.load_pem_x509_certificate(authority.certificate.pem)
     issuer_key = serialization.load_pem_private_key(authority.key_pem, password=None)
@@ -137,7 +137,7 @@ def new_leaf(authority: Pair, names: Sequence[str], now: datetime, life: timedel
     return _pair(builder.sign(issuer_key, hashes.SHA256()), key)
 
 
-def verify_chain(pair: Pair, bundle: bytes, name: str, now: datetime) -> None:
+def verify_chain(pair: KeyPair, bundle: bytes, name: str, now: datetime) -> None:
     """Raise `CertificateError` unless a client that trusts `bundle` would accept `pair` as `name` at `now`."""
     if not bundle.strip():
         raise CertificateError("the bundle holds no certificate")
@@ -165,12 +165,12 @@ def _facts(certificate: x509.Certificate) -> Certificate:
     )
 
 
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
+def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
     facts = _facts(certificate)
     key_pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Pair(facts, facts.pem, key_pem)
+    return KeyPair(facts, facts.pem, key_pem)
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import assert_never
 
 from certs import pki
-from certs.pki import Certificate, CertificateError, Pair
+from certs.pki import Certificate, CertificateError, KeyPair
 from certs.plan import RenewalPolicy, RotationStep, Stored, Validity
 
 BUNDLE = "ca.crt"
@@ -24,11 +24,11 @@ KEYS = (BUNDLE, ROTATION, *(f"{name}.{part}" for name in (SIGNING, NEXT) for par
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CertificateRecord:
     """The CAs with their keys; `retired` are certificates that are trusted still but sign no more."""
 
-    signing: Pair | None = None
-    next: Pair | None = None
+    signing: KeyPair | None = None
+    next: KeyPair | None = None
     retired: tuple[Certificate, ...] = ()
     published_at: datetime | None = None
     promoted_at: datetime | None = None
@@ -58,7 +58,7 @@ class Record:
         """`certificate` is one of the bundle's."""
         return certificate.fingerprint in {found.fingerprint for found in pki.read_certificates(self.bundle)}
 
-    def retaining(self, certificate: Certificate, now: datetime) -> Record:
+    def retaining(self, certificate: Certificate, now: datetime) -> CertificateRecord:
         """Returns the record with `certificate` trusted as well, for as long as a CA that was replaced `now` would
         be.
         """
@@ -83,7 +83,7 @@ def ours(data: Mapping[str, bytes]) -> dict[str, bytes]:
     return {key: data[key] for key in KEYS if key in data}
 
 
-def read(data: Mapping[str, bytes]) -> tuple[Record, list[str]]:
+def read(data: Mapping[str, bytes]) -> tuple[CertificateRecord, list[str]]:
     """Parses the stored data; returns the record and a sentence for each part that is not usable (and left out).
 
     Never raises: an invalid part counts as absent, valid parts are kept, so that leaves in use can still be verified.
@@ -99,10 +99,10 @@ def read(data: Mapping[str, bytes]) -> tuple[Record, list[str]]:
         bundled = ()
     retired = tuple(found for found in bundled if found.is_authority and found.fingerprint not in own)
     published_at, promoted_at = _read_moments(data.get(ROTATION, b"{}"), complaints)
-    return Record(signing, following, retired, published_at if following else None, promoted_at), complaints
+    return CertificateRecord(signing, following, retired, published_at if following else None, promoted_at), complaints
 
 
-def after(record: Record, step: RotationStep, now: datetime, policy: RenewalPolicy) -> Record:
+def after(record: CertificateRecord, step: RotationStep, now: datetime, policy: RenewalPolicy) -> CertificateRecord:
     """Returns the record after `step`. Creates keys if the step needs a new CA."""
     match step:
         case RotationStep.KEEP:
@@ -110,14 +110,16 @@ def after(record: Record, step: RotationStep, now: datetime, policy: RenewalPoli
         case RotationStep.CREATE:
             old = (record.signing.certificate,) if record.signing else ()
             retired = tuple(found for found in (*old, *record.retired) if now < found.not_after)
-            return Record(pki.new_authority(now, policy.authority_life), None, retired, None, now if retired else None)
+            return CertificateRecord(
+                pki.new_authority(now, policy.authority_life), None, retired, None, now if retired else None
+            )
         case RotationStep.START_ROTATION:
             return replace(record, next=pki.new_authority(now, policy.authority_life), published_at=None)
         case RotationStep.RECORD_PUBLICATION:
             return replace(record, published_at=now)
         case RotationStep.PROMOTE:
             old = (record.signing.certificate,) if record.signing else ()
-            return Record(record.next, None, (*old, *record.retired), None, now)
+            return CertificateRecord(record.next, None, (*old, *record.retired), None, now)
         case RotationStep.PRUNE:
             if record.promoted_at is None or now - record.promoted_at >= policy.retire_after:
                 return replace(record, retired=(), promoted_at=None)
@@ -125,7 +127,7 @@ def after(record: Record, step: RotationStep, now: datetime, policy: RenewalPoli
     assert_never(step)
 
 
-def _read_authority(data: Mapping[str, bytes], name: str, complaints: list[str]) -> Pair | None:
+def _read_authority(data: Mapping[str, bytes], name: str, complaints: list[str]) -> KeyPair | None:
     chain, key = data.get(f"{name}.crt", b""), data.get(f"{name}.key", b"")
     if not chain and not key:
         return None

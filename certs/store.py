@@ -21,7 +21,7 @@ class Content:
     version: str = ""
 
 
-class Store(Protocol):
+class CertificateStore(Protocol):
     """Stores the CA for every process that serves; compare-and-swap, so that any number may start at the same time."""
 
     async def read(self) -> Content:

@@ -32,7 +32,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Usage:
+class ShownUsage:
     """A ClusterQueue's use of one resource of one flavor, in base units; ``borrowed`` is part of ``used``."""
 
     queue: str
@@ -78,7 +78,7 @@ def row(job: Raw, workload: Raw | None, event: str = "") -> Row:
     return Row(meta["namespace"], meta["name"], "waiting", f"0/{wanted}", told or event.partition(": ")[2])
 
 
-def usages(queues: Iterable[Raw], resource: str) -> list[Usage]:
+def usages(queues: Iterable[Raw], resource: str) -> list[ShownUsage]:
     """Each ClusterQueue's use of a resource, summed over its flavors."""
     found = []
     for queue in sorted(queues, key=lambda q: q["metadata"]["name"]):
@@ -93,11 +93,11 @@ def usages(queues: Iterable[Raw], resource: str) -> list[Usage]:
         taken = [r for f in status.get("flavorsReservation", []) for r in f["resources"] if r["name"] == resource]
         used, borrowed = (sum(quantity.amount(resource, r.get(k, "0")) for r in taken) for k in ("total", "borrowed"))
         pending = status.get("pendingWorkloads", 0)
-        found.append(Usage(queue["metadata"]["name"], resource, nominal, used, borrowed, pending))
+        found.append(ShownUsage(queue["metadata"]["name"], resource, nominal, used, borrowed, pending))
     return found
 
 
-def bar(usage: Usage, scale: int) -> Text:
+def bar(usage: ShownUsage, scale: int) -> Text:
     """Returns a queue's usage drawn to scale: own quota used, borrowed, own quota unused."""
 
     def cells(amount: int) -> int:
@@ -109,7 +109,7 @@ def bar(usage: Usage, scale: int) -> Text:
     return Text.assemble(("█" * own, "green"), ("█" * borrowed, "magenta"), ("░" * free, "dim"))
 
 
-def render(job_rows: Sequence[Row], queue_usages: Sequence[Usage]) -> RenderableType:
+def render(job_rows: Sequence[Row], queue_usages: Sequence[ShownUsage]) -> RenderableType:
     """The whole board."""
     scale = max([u.nominal + u.borrowed for u in queue_usages] + [1])
     queues = Table(box=None, pad_edge=False)

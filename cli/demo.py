@@ -31,7 +31,7 @@ from rich.text import Text
 
 from api import names
 from api.objects import Raw
-from cli.board import Row, Usage, render, rows, usages
+from cli.board import Row, ShownUsage, render, rows, usages
 from cli.cluster import program, use_line
 from devcluster import build, clusters
 from devcluster.controlplane import ControlPlane, Spec
@@ -58,7 +58,7 @@ class Look(NamedTuple):
     """Jobs and queues at one moment."""
 
     jobs: list[Row]
-    queues: list[Usage]
+    queues: list[ShownUsage]
 
     def started(self) -> set[str]:
         """The Jobs that have started, those that have ended included."""
@@ -134,7 +134,7 @@ class Story:
         return news
 
 
-class Cluster(Protocol):
+class DemoCluster(Protocol):
     """What the demo needs of a cluster."""
 
     def kubectl(
@@ -144,7 +144,7 @@ class Cluster(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class DemoInstallation:
     """A cluster in which Seiretsu is installed, as a kubeconfig names it. Its nodes are those of `seiretsu cluster`:
     pods end when the demo says so.
     """
@@ -165,7 +165,7 @@ class Installed:
 class Demo:
     """One run of the demo on a cluster."""
 
-    def __init__(self, cluster: Cluster, console: Console, began: float) -> None:
+    def __init__(self, cluster: DemoCluster, console: Console, began: float) -> None:
         self.cluster = cluster
         self.console = console
         self.story = Story()
@@ -375,7 +375,7 @@ def command(
     console.print(Text("Seiretsu: two teams share 16 cpu of a real Kubernetes control plane", style="bold"))
     began = time.monotonic()
     if kubeconfig is not None:
-        show(Demo(Installed(kubeconfig), console, began))
+        show(Demo(DemoInstallation(kubeconfig), console, began))
         return
     if stay:
         with clusters.starting(name, (NODES,)) as plane, _announced_end(console):

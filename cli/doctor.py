@@ -13,7 +13,7 @@ from cli import installation, target
 from cli.target import As, AsGroup, Context, Kubeconfig
 from controller.kube.client import Client
 from core.diagnosis.facts import Facts
-from core.diagnosis.finding import Finding
+from core.diagnosis.finding import DiagnosisFinding
 from core.diagnosis.findings import RULES, findings, unchecked
 
 
@@ -49,7 +49,7 @@ async def _read(where: target.Target) -> Facts:
         return await installation.read(client)
 
 
-def text(found: Sequence[tuple[str, Finding]], skipped: Sequence[str] = ()) -> str:
+def text(found: Sequence[tuple[str, DiagnosisFinding]], skipped: Sequence[str] = ()) -> str:
     """Returns the findings for a person; ``skipped`` are the rules that could not be checked."""
     lines = []
     for rule, finding in found:

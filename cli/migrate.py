@@ -12,7 +12,7 @@ import typer
 from app import migrate
 from app.install import NotEstablishedError
 from app.installations import HELM, read
-from app.migrate import Cluster, MigrationError
+from app.migrate import ClusterToMigrate, MigrationError
 from cli import doctor
 from cli.target import (
     FAILED,
@@ -32,7 +32,7 @@ from cli.target import (
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from core.diagnosis import migration
-from core.diagnosis.finding import Finding
+from core.diagnosis.finding import DiagnosisFinding
 
 app = typer.Typer(help="Go from Kueue to Seiretsu, and back, while jobs run.")
 
@@ -97,7 +97,7 @@ def hand_back(
         typer.echo("If you set crds.keep=false: first helm upgrade with crds.keep=true, or all queues are deleted")
 
 
-def text(problems: Sequence[tuple[str, Finding]], changes: Sequence[str]) -> str:
+def text(problems: Sequence[tuple[str, DiagnosisFinding]], changes: Sequence[str]) -> str:
     """Returns what `check` prints for a person."""
     lines = [doctor.text(problems)] if problems else ["Nothing prevents the migration.\n"]
     if changes:
@@ -105,10 +105,10 @@ def text(problems: Sequence[tuple[str, Finding]], changes: Sequence[str]) -> str
     return "".join(lines)
 
 
-def _steps(command: str, where: Target, dry_run: bool, do: Callable[[Cluster], Awaitable[None]]) -> None:
+def _steps(command: str, where: Target, dry_run: bool, do: Callable[[ClusterToMigrate], Awaitable[None]]) -> None:
     async def run(client: Client) -> None:
         async with Client(client.connection, field_manager=HELM) as helm:
-            await do(Cluster(client, helm, typer.echo, dry_run))
+            await do(ClusterToMigrate(client, helm, typer.echo, dry_run))
 
     _run(command, where, run)
 

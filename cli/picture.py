@@ -101,7 +101,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Parts:
+class PictureParts:
     """The content of one picture."""
 
     bands: Mapping[tuple[str, FlavorResource], Band]
@@ -117,14 +117,14 @@ def pictures(several: Sequence[Played], titles: Sequence[str] = ("", "")) -> lis
     return [_svg(one, frame, title) for one, title in zip(parts, titles, strict=False)]
 
 
-def _parts(played: Played) -> Parts:
+def _parts(played: Played) -> PictureParts:
     reservations = played.state.reservations
     mine = bands(played.timeline, reservations.cluster_queues)
     pending = waiting(played.timeline)
     if len(reservations.cluster_queues) > 1:
         mine += totals(mine, reservations.cohorts)
         pending[""] = together(pending.values())
-    return Parts(
+    return PictureParts(
         bands={(band.cluster_queue, band.cell): band for band in mine},
         waiting=pending,
         courses={played.jobs[one.arrival.workload.key]: one for one in played.timeline.courses.values()},
@@ -132,7 +132,7 @@ def _parts(played: Played) -> Parts:
     )
 
 
-def _frame(parts: Sequence[Parts], end: float) -> Frame:
+def _frame(parts: Sequence[PictureParts], end: float) -> Frame:
     heights: dict[tuple[str, FlavorResource], int] = {}
     crowds: dict[str, int] = {}
     courses: dict[Key, float] = {}
@@ -150,7 +150,7 @@ def _frame(parts: Sequence[Parts], end: float) -> Frame:
     return Frame(end, WIDE if len(parts) == 1 else NARROW, heights, crowds, rows, len(courses))
 
 
-def _svg(parts: Parts, frame: Frame, title: str) -> str:
+def _svg(parts: PictureParts, frame: Frame, title: str) -> str:
     drawn: list[str] = []
     top: float = TOP
     for name, keys in groupby(sorted(frame.heights), key=lambda key: key[0]):  # '', all of them, before each

@@ -18,8 +18,8 @@ from cli.bands import Band, bands, totals
 from cli.simulator import Played
 from cli.table import columns
 from core.model import Key
-from core.simulation.fleet import Choice
-from core.simulation.simulation import Attempt, Course
+from core.simulation.fleet import WorkerChoice
+from core.simulation.simulation import Course, PlayedAttempt
 
 MOST_ROWS = 40
 MOST_NOTES = 20
@@ -82,7 +82,7 @@ def _course(course: Course, played: Played, end: float) -> Raw:
     }
 
 
-def _dispatched(choices: Sequence[Choice]) -> Raw:
+def _dispatched(choices: Sequence[WorkerChoice]) -> Raw:
     """The worker clusters of a workload, one after the other; None is that it waits at the end."""
     found = [{"at": each.at, "worker": each.worker or None, "notIn": each.others} for each in choices]
     return {"dispatched": found} if found else {}
@@ -100,11 +100,11 @@ def _in_worker(key: Key, started: float, played: Played) -> Raw:
     return {"worker": {"name": name, "clusterQueue": there.cluster_queue, "flavors": _flavors(there)}}
 
 
-def _flavors(attempt: Attempt) -> list[str]:
+def _flavors(attempt: PlayedAttempt) -> list[str]:
     return sorted({flavor for pod_set in attempt.admission.pod_sets for flavor in pod_set.flavors.values()})
 
 
-def _attempt(attempt: Attempt, key: Key, played: Played) -> Raw:
+def _attempt(attempt: PlayedAttempt, key: Key, played: Played) -> Raw:
     told: Raw = {
         "clusterQueue": attempt.cluster_queue,
         "flavors": _flavors(attempt),

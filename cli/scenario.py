@@ -18,7 +18,7 @@ from api import names
 from api.convert import ConversionError, convert
 from api.objects import Raw
 from cli.manifests import Document, Mistakes, ScenarioError, documents, ours
-from cli.trace import Submission, duration, trace
+from cli.trace import TracedJob, duration, trace
 from controller.run.watched import WATCHED, rows
 from core.jobs import fields
 from core.jobs.kind import JobKind
@@ -27,7 +27,7 @@ from core.jobs.pod_owners import FORM, POD_OWNERS, pod_owner_of
 from core.wire.merge import merged
 from core.wire.timestamps import epoch
 
-__all__ = ["DEFAULT_RUN_FOR", "Document", "Raw", "Scenario", "ScenarioError", "Submission", "changed", "duration"]
+__all__ = ["DEFAULT_RUN_FOR", "Document", "Raw", "Scenario", "ScenarioError", "TracedJob", "changed", "duration"]
 
 ARRIVE_AT = "seiretsu.dev/arrive-at"
 RUN_FOR = "seiretsu.dev/run-for"
@@ -51,7 +51,7 @@ class Scenario:
     """
 
     objects: tuple[Document, ...] = ()
-    submissions: tuple[Submission, ...] = field(default=())
+    submissions: tuple[TracedJob, ...] = field(default=())
     remarks: tuple[str, ...] = ()
     start: float = 0.0
 
@@ -63,7 +63,7 @@ def read(paths: Iterable[Path]) -> Scenario:
     """
     mistakes = Mistakes()
     objects: dict[tuple[str, str, str], Document] = {}
-    submissions: list[Submission] = []
+    submissions: list[TracedJob] = []
     left_out: Counter[str] = Counter()
     for path in _files(paths, mistakes):
         if path.suffix == ".csv":
@@ -111,7 +111,7 @@ def changed(scenario: Scenario, patch: Path) -> Scenario:
     jobs = {_identity(submission.job): submission for submission in scenario.submissions}
     for document in documents(patch, mistakes):
         identity = _identity(document.raw)
-        table: dict[tuple[str, str, str], Document] | dict[tuple[str, str, str], Submission]
+        table: dict[tuple[str, str, str], Document] | dict[tuple[str, str, str], TracedJob]
         table = jobs if _is_job(document.raw) or identity in jobs else objects
         if document.raw.get(DELETE) == "delete":
             if table.pop(identity, None) is None:
@@ -145,7 +145,7 @@ def _merged_object(base: Document | None, patch: Document, mistakes: Mistakes) -
     return ours(Document(merged(raw, patch.raw), patch.origin), mistakes)
 
 
-def _in_place(old: Submission | None, new: Submission) -> Submission:
+def _in_place(old: TracedJob | None, new: TracedJob) -> TracedJob:
     """A trace has the times of a Job outside of it: they are kept unless the change sets them."""
     if old is None:
         return new
@@ -197,7 +197,7 @@ def _put(objects: dict[tuple[str, str, str], Document], document: Document, mist
     objects[identity] = document
 
 
-def _submission(document: Document, mistakes: Mistakes) -> Iterator[Submission]:
+def _submission(document: Document, mistakes: Mistakes) -> Iterator[TracedJob]:
     kind, owner = kind_of(document.raw), pod_owner_of(document.raw)
     templates = _templates(kind, document.raw) if kind is not None else []
     if owner is not None:
@@ -225,7 +225,7 @@ def _submission(document: Document, mistakes: Mistakes) -> Iterator[Submission]:
             return
     if owner is not None and RUN_FOR not in {**mine, **pods}:
         times[RUN_FOR] = math.inf
-    yield Submission(times[ARRIVE_AT], document.raw, times[RUN_FOR] * rounds, times[READY_AFTER], document.origin)
+    yield TracedJob(times[ARRIVE_AT], document.raw, times[RUN_FOR] * rounds, times[READY_AFTER], document.origin)
 
 
 def _annotations(raw: Raw) -> Raw:
@@ -243,7 +243,7 @@ def _templates(kind: JobKind, raw: Raw) -> list[tuple[fields.Path, Raw]]:
     return [(slot.path, kind.template_of(raw, slot) or {}) for slot in kind.slots(raw)]
 
 
-def _named(submissions: Iterable[Submission], mistakes: Mistakes) -> Iterator[Submission]:
+def _named(submissions: Iterable[TracedJob], mistakes: Mistakes) -> Iterator[TracedJob]:
     """Names and namespaces as the API server would give them, but the same in every run."""
     counts: Counter[str] = Counter()
     seen: dict[tuple[str, str, str], str] = {}

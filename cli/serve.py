@@ -10,7 +10,7 @@ import typer
 
 from app.logs import LEVELS
 from app.serve import run
-from app.setup import Options
+from app.setup import SetupOptions
 
 
 def command(
@@ -39,7 +39,7 @@ def command(
     """Serve webhooks and controller until SIGTERM; prints `ready` once it does."""
     if log_level not in LEVELS:
         raise typer.BadParameter(f"{log_level!r} is none of {', '.join(LEVELS)}", param_hint="--log-level")
-    options = Options(
+    options = SetupOptions(
         kubeconfig=kubeconfig,
         config=config,
         bind=bind,

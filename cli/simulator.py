@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Raw
 from cli.manifests import Mistakes
-from cli.scenario import DEFAULT_RUN_FOR, Scenario, Submission
-from cli.world import Rules, World, admitted
+from cli.scenario import DEFAULT_RUN_FOR, Scenario, TracedJob
+from cli.world import PlayedRules, World, admitted
 from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.actions import Problem
@@ -29,7 +29,7 @@ from core.jobs.pod_owners import DEPLOYMENT, STATEFUL_SET, PodOwner, pod_owner_o
 from core.model import Key, Workload
 from core.model.owner import Owner
 from core.quota.usage import finished
-from core.simulation.fleet import Choice, Origin
+from core.simulation.fleet import Origin, WorkerChoice
 from core.simulation.simulation import Arrival, Timeline, simulate
 from core.state.state import State
 from core.wire.timestamps import stamp
@@ -63,7 +63,7 @@ class Played:
     """The warnings of kubectl when the Job is created."""
     remarks: list[str] = field(default_factory=list)
     """Other remarks: warnings about queues, and objects that are not simulated."""
-    choices: Mapping[Key, list[Choice]] = field(default_factory=dict)
+    choices: Mapping[Key, list[WorkerChoice]] = field(default_factory=dict)
     """The worker clusters in which each Workload runs."""
     copies: frozenset[Key] = frozenset()
     """The Workloads that are copies from the manager."""
@@ -82,7 +82,11 @@ class _Judged:
 
 
 def play(
-    scenario: Scenario, rules: Rules | None = None, *, until: float | None = None, run_for: float = DEFAULT_RUN_FOR
+    scenario: Scenario,
+    rules: PlayedRules | None = None,
+    *,
+    until: float | None = None,
+    run_for: float = DEFAULT_RUN_FOR,
 ) -> Played:
     """Play a scenario; ScenarioError where its objects cannot be.
 
@@ -176,7 +180,7 @@ class _Entrance:
     origins: dict[Key, Origin] = field(default_factory=dict)
     mistakes: Mistakes = field(default_factory=Mistakes)
 
-    def take(self, submission: Submission, number: int) -> tuple[Arrival, ...]:
+    def take(self, submission: TracedJob, number: int) -> tuple[Arrival, ...]:
         """The arrival of a Job's Workload; none where it never has one."""
         given = {"uid": f"{self.cluster}{number:08d}", "creationTimestamp": stamp(self.start + submission.at)}
         job = submission.job | {"metadata": submission.job["metadata"] | given}
@@ -201,7 +205,7 @@ class _Entrance:
             return ()
         return self._arrive(submission, kind, owner_of(kind, key), judged, name, job)
 
-    def _parts(self, submission: Submission, kind: PodOwner, key: Key, job: Raw) -> tuple[Arrival, ...]:
+    def _parts(self, submission: TracedJob, kind: PodOwner, key: Key, job: Raw) -> tuple[Arrival, ...]:
         """The arrivals of the Workloads of an object whose pods are queued, each named as its pod or group."""
         marked, response = admitted(job, self.world.admission)
         if not response.allowed:
@@ -228,7 +232,7 @@ class _Entrance:
         return tuple(arrivals)
 
     def _arrive(
-        self, submission: Submission, kind: JobKind, owner: Owner, judged: _Judged, name: str, job: Raw
+        self, submission: TracedJob, kind: JobKind, owner: Owner, judged: _Judged, name: str, job: Raw
     ) -> tuple[Arrival, ...]:
         key = Key(owner.namespace, owner.name)
         if not judged.response.allowed:
@@ -290,7 +294,7 @@ class _Entrance:
             else:
                 self.origins[workload.key] = _origin(kind, found, job)
 
-    def _pass(self, submission: Submission, key: Key, fate: Fate, message: str) -> None:
+    def _pass(self, submission: TracedJob, key: Key, fate: Fate, message: str) -> None:
         self.played.unplayed.append(Unplayed(submission.at, key, fate, message))
 
 

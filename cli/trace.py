@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class TracedJob:
     """A Job that is submitted at a time and runs, once its pods are ready, for that duration; seconds."""
 
     at: float
@@ -47,7 +47,7 @@ def duration(text: object) -> float:
     return sum(float(amount) * _UNITS[unit] for amount, unit in parts)
 
 
-def trace(path: Path, mistakes: Mistakes) -> Iterator[Submission]:
+def trace(path: Path, mistakes: Mistakes) -> Iterator[TracedJob]:
     """The Jobs of a file, in its order."""
     known: dict[tuple[str, ...], Raw] = {}
     try:
@@ -79,7 +79,7 @@ def _well_headed(columns: list[str], path: Path, mistakes: Mistakes) -> bool:
 
 def _submission(
     row: dict[Any, Any], origin: str, number: int, known: dict[tuple[str, ...], Raw], mistakes: Mistakes
-) -> Submission | None:
+) -> TracedJob | None:
     """Returns the Job of a line; None if it has a mistake."""
     before = len(mistakes.found)
     if None in row:
@@ -96,7 +96,7 @@ def _submission(
         known.pop(key, None)  # mistakes are reported for every line
         return None
     named = {**job["metadata"], "name": cells.get("name") or f"line-{number}"}
-    return Submission(at, {**job, "metadata": named}, run_for, ready_after, origin)
+    return TracedJob(at, {**job, "metadata": named}, run_for, ready_after, origin)
 
 
 def _seconds(text: str, column: str, origin: str, mistakes: Mistakes) -> float:

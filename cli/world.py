@@ -37,7 +37,7 @@ from core.simulation.simulation import Check
 from core.state.lookup import Lookup
 from core.workload import priority
 from webhook import patch
-from webhook.hooks import HOOKS, Phase, Reach
+from webhook.hooks import HOOKS, HookPhase, Reach
 from webhook.review import Request, Response
 from webhook.settings import Context, Settings
 
@@ -53,14 +53,14 @@ _VERDICTS = (names.CheckState.READY, names.CheckState.RETRY, names.CheckState.RE
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PlayedRules:
     """The operator's Configuration as the controller and admission read it."""
 
     controller: ControllerSettings = field(default_factory=ControllerSettings)
     admission: Settings = field(default_factory=Settings)
 
 
-def rules(config: Path | None = None) -> Rules:
+def rules(config: Path | None = None) -> PlayedRules:
     """The rules of a Configuration file, those of an empty one without; ScenarioError with all its mistakes."""
     try:
         loaded = load(
@@ -73,10 +73,10 @@ def rules(config: Path | None = None) -> Rules:
         raise ScenarioError(*(f"{config}: {mistake}" for mistake in error.errors)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{config}: {getattr(error, 'strerror', None) or error}") from None
-    return Rules(from_configuration(loaded.configuration, elect=False), admission_settings(loaded))
+    return PlayedRules(from_configuration(loaded.configuration, elect=False), admission_settings(loaded))
 
 
-def without_variants(chosen: Rules) -> Rules:
+def without_variants(chosen: PlayedRules) -> PlayedRules:
     """The rules with the feature gate ConcurrentAdmission off: nobody creates variants where no controller runs."""
     policy = replace(chosen.controller.policy, concurrent_admission=False)
     reading = replace(chosen.controller.reading, concurrent_admission=False)
@@ -89,11 +89,11 @@ class World(ClusterState):
     def __init__(
         self,
         objects: Iterable[Document],
-        rules: Rules | None = None,
+        rules: PlayedRules | None = None,
         workers: Mapping[str, Lookup] | None = None,
     ) -> None:
         """``workers`` are the queues of the worker clusters of MultiKueue by name."""
-        self.rules = rules or Rules()
+        self.rules = rules or PlayedRules()
         super().__init__(self.rules.controller)
         self.warnings: list[str] = []
         self.checks: dict[str, Check] = {}
@@ -203,7 +203,7 @@ def admitted(raw: Raw, context: Context) -> tuple[Raw, Response]:
     """
     group, version, resource = RESOURCES[raw["kind"]]
     warnings: tuple[str, ...] = ()
-    for phase in (Phase.MUTATING, Phase.VALIDATING):
+    for phase in (HookPhase.MUTATING, HookPhase.VALIDATING):
         reach = (Reach.QUEUED_JOBS if meta.queue_name(raw) else Reach.UNQUEUED_JOBS, Reach.OUR_KINDS)
         for hook in HOOKS:
             here = hook.phase is phase and (hook.group, hook.version) == (group, version)

@@ -28,7 +28,7 @@ from tests.faults import FaultProxy, Request, proxied
 from tests.forked import Forked
 from tests.serving import Served
 from tests.write_points import Killer
-from webhook.configurations import Endpoint, Options, mutating, validating
+from webhook.configurations import Endpoint, HookOptions, mutating, validating
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 SETTINGS = """
@@ -138,7 +138,7 @@ async def balanced(host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[tupl
 
 
 def hooks(port: int) -> list[Raw]:
-    options = Options(endpoint=Endpoint(url=f"https://127.0.0.1:{port}"), name="rollout")
+    options = HookOptions(endpoint=Endpoint(url=f"https://127.0.0.1:{port}"), name="rollout")
     return [mutating(options), validating(options)]
 
 

@@ -29,7 +29,7 @@ from core.model import Raw
 from webhook import living_pods
 from webhook.chart import ACTIONS, HEAD, PLACEHOLDERS, POLICIES, SUSPENDING, unless_all
 from webhook.claims import NOT_CONTROLLED
-from webhook.configurations import GROUP_VERSION, Options, namespace_selector, queued_now_or_before, written_by
+from webhook.configurations import GROUP_VERSION, HookOptions, namespace_selector, queued_now_or_before, written_by
 from webhook.settings import Account
 from webhook.trust import OF_A_JOB, Trust
 
@@ -42,7 +42,7 @@ UNMARKED: Final = "the pods wait for quota by these marks of the template: chang
 UNSUSPENDED: Final = "a job that names a queue is created suspended: set {field} to {value}"
 
 
-def policies(options: Options, kinds: Iterable[JobKind] = ALL) -> list[Raw]:
+def policies(options: HookOptions, kinds: Iterable[JobKind] = ALL) -> list[Raw]:
     """Returns the policies and bindings of the enabled kinds, for ``kubectl apply`` or a chart."""
     enabled = [kind for kind in kinds if kind.framework in options.settings.frameworks]
     owners = _owners(enabled, options.settings.external_frameworks)
@@ -50,7 +50,7 @@ def policies(options: Options, kinds: Iterable[JobKind] = ALL) -> list[Raw]:
     return [*of_kinds, *guards(options)]
 
 
-def guards(options: Options) -> list[Raw]:
+def guards(options: HookOptions) -> list[Raw]:
     """Returns the policies of pods, owners and what is below jobs: what they refuse, no webhook is asked about."""
     below = [document for kind in ALL if kind.pods_in_cel for document in _below(kind, options)]
     return [*below, *_of_marks(options), *_of_pods(options), *_of_owners(options)]
@@ -67,7 +67,7 @@ def _owners(enabled: Iterable[JobKind], external: Iterable[str]) -> str:
     return " ".join(sorted(kinds | {".".join(kind_and_group(framework)) for framework in external}))
 
 
-def _policies(kind: JobKind, owners: str, options: Options) -> list[Raw]:
+def _policies(kind: JobKind, owners: str, options: HookOptions) -> list[Raw]:
     suspend, start = (f"{options.name}-{verb}-queued-{kind.plural}" for verb in ("suspend", "start"))
     hold = kind.hold({})
     return [
@@ -100,7 +100,7 @@ def _policies(kind: JobKind, owners: str, options: Options) -> list[Raw]:
     ]
 
 
-def _validations(kind: JobKind, options: Options) -> list[Raw]:
+def _validations(kind: JobKind, options: HookOptions) -> list[Raw]:
     hold = kind.hold({})
     new, old = _held("object", hold), _held("oldObject", hold)
     rules = {
@@ -128,7 +128,7 @@ def _gated(kind: JobKind) -> str:
     return f"({_there('oldObject', path)} && {has_gate})"
 
 
-def _below(kind: JobKind, options: Options) -> list[Raw]:
+def _below(kind: JobKind, options: HookOptions) -> list[Raw]:
     """Returns the policy that what the controller of a started job made of this kind gets more pods from that
     controller alone. A start marks the pod templates, so that objects below jobs that are not queued are left alone.
     """
@@ -212,7 +212,7 @@ def _below_a_job(trust: Trust) -> str:
     return f"(has({references}) && {references}.exists(o, has(o.controller) && o.controller && {job}))"
 
 
-def _of_marks(options: Options) -> list[Raw]:
+def _of_marks(options: HookOptions) -> list[Raw]:
     """Returns the policy that pods wait for quota although a tenant changes the template of the ReplicaSet below a
     Deployment, or of the StatefulSet below a LeaderWorkerSet: no webhook sees these, and their controllers create again
     whatever the guard deletes. A StatefulSet of its own is queued itself, and its webhook marks it.
@@ -247,14 +247,14 @@ def _value_at(variable: str, path: FieldPath, key: str) -> str:
     return f"{_there(variable, path)} && '{key}' in {values} ? {values}['{key}'] : ''"
 
 
-def _of_pods(options: Options) -> list[Raw]:
+def _of_pods(options: HookOptions) -> list[Raw]:
     """Returns the policy that keeps what living pods are counted by."""
     conditions = [_by_others(options.trust), {"name": "counts", "expression": living_pods.COUNTS}]
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}]
     return _validating("keep-counted-pods", rules, conditions, living_pods.validations(options.trust), options)
 
 
-def _of_owners(options: Options) -> list[Raw]:
+def _of_owners(options: HookOptions) -> list[Raw]:
     """Returns the policy that only controllers create objects below an owner, for all kinds that owners are looked for
     through.
     """
@@ -280,7 +280,7 @@ def _by_others(trust: Trust) -> Raw:
 
 
 def _validating(
-    name: str, rules: list[Raw], conditions: list[Raw], validations: list[Raw], options: Options
+    name: str, rules: list[Raw], conditions: list[Raw], validations: list[Raw], options: HookOptions
 ) -> list[Raw]:
     name = f"{options.name}-{name}"
     constraints = {
@@ -313,7 +313,7 @@ def _policy(
     policy: str,
     name: str,
     kind: JobKind,
-    options: Options,
+    options: HookOptions,
     *,
     operations: tuple[str, ...],
     conditions: list[Raw],
@@ -338,7 +338,7 @@ def _policy(
     }
 
 
-def _binding(kind: str, name: str, rules: Raw, options: Options) -> Raw:
+def _binding(kind: str, name: str, rules: Raw, options: HookOptions) -> Raw:
     return {
         "apiVersion": GROUP_VERSION,
         "kind": kind,
@@ -347,7 +347,7 @@ def _binding(kind: str, name: str, rules: Raw, options: Options) -> Raw:
     }
 
 
-def _metadata(name: str, options: Options) -> Raw:
+def _metadata(name: str, options: HookOptions) -> Raw:
     return {"name": name, "labels": dict(options.labels)} if options.labels else {"name": name}
 
 
@@ -359,7 +359,7 @@ _OWNERS: Final = "zz-owners"
 
 def template() -> str:
     """Returns the chart's template, for API servers that serve such policies."""
-    options = Options(name="zz-fullname", account=Account("zz-account"), placeholders=PLACEHOLDERS)
+    options = HookOptions(name="zz-fullname", account=Account("zz-account"), placeholders=PLACEHOLDERS)
     text = f"{HEAD}{_owners_in_helm()}{{{{- if {POLICIES} }}}}\n"
     for kind in covered():
         text += f'{{{{- if has "{kind.framework}" $frameworks }}}}\n'

@@ -15,8 +15,8 @@ from typing import Any, Final
 import yaml
 
 from core.jobs.kinds import FRAMEWORKS_IN_HELM
-from webhook.configurations import MANAGED_NAMESPACES, Endpoint, Options, match_conditions, webhook, written_by
-from webhook.hooks import HOOKS, Hook, Phase
+from webhook.configurations import MANAGED_NAMESPACES, Endpoint, HookOptions, match_conditions, webhook, written_by
+from webhook.hooks import HOOKS, Hook, HookPhase
 from webhook.settings import Account, Settings
 from webhook.trust import Trust
 
@@ -78,7 +78,7 @@ _SELECTOR: Final = '  namespaceSelector: {{- include "seiretsu.managedNamespaces
 
 def template() -> str:
     """The whole template file."""
-    options = Options(
+    options = HookOptions(
         settings=Settings(namespace="zz-space"),
         endpoint=Endpoint(service="zz-service", namespace="zz-space", port=PORT),
         account=Account("zz-account"),
@@ -87,7 +87,7 @@ def template() -> str:
         reinvocation_policy="zz-reinvocation",
         placeholders=PLACEHOLDERS,
     )
-    kinds = {Phase.MUTATING: "MutatingWebhookConfiguration", Phase.VALIDATING: "ValidatingWebhookConfiguration"}
+    kinds = {HookPhase.MUTATING: "MutatingWebhookConfiguration", HookPhase.VALIDATING: "ValidatingWebhookConfiguration"}
     documents = []
     for phase, kind in kinds.items():
         text = _CONFIGURATION.format(kind=kind, phase=phase.value)
@@ -98,7 +98,7 @@ def template() -> str:
     return text
 
 
-def _entry(hook: Hook, options: Options) -> str:
+def _entry(hook: Hook, options: HookOptions) -> str:
     """One webhook, with the conditions under which it, its selector and its match conditions are there."""
     found = webhook(hook, options)
     selected = hook.reach in MANAGED_NAMESPACES
@@ -115,7 +115,7 @@ def _item(value: Any) -> str:
     return re.sub(r": '?(65001|65002)'?$", r": \1", text, flags=re.MULTILINE)
 
 
-def _match_conditions(hook: Hook, options: Options) -> str:
+def _match_conditions(hook: Hook, options: HookOptions) -> str:
     """Returns ``matchConditions``, which for a kind that others imply depend on which of them are enabled."""
     kind = hook.job_kind
     if kind is None or not kind.implied_by or hook.framework:

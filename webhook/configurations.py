@@ -21,7 +21,7 @@ from core.jobs.kind import JobKind
 from core.matching.namespaces import never_managed
 from core.model import Raw
 from webhook import living_pods, workload_changes
-from webhook.hooks import Hook, Phase, Reach, hooks
+from webhook.hooks import Hook, HookPhase, Reach, hooks
 from webhook.settings import Account, Settings
 from webhook.trust import OF_THE_CLUSTER, Trust
 
@@ -53,7 +53,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class HookOptions:
     """Settings of the generated configurations.
 
     ``account`` is that of the process. If nobody else has it (a service account), its writes are not sent back to it
@@ -77,17 +77,17 @@ class Options:
         return self.placeholders or Trust.of(self.settings, written_by(self.account))
 
 
-def mutating(options: Options) -> Raw:
+def mutating(options: HookOptions) -> Raw:
     """The MutatingWebhookConfiguration."""
-    return _configuration("MutatingWebhookConfiguration", Phase.MUTATING, options)
+    return _configuration("MutatingWebhookConfiguration", HookPhase.MUTATING, options)
 
 
-def validating(options: Options) -> Raw:
+def validating(options: HookOptions) -> Raw:
     """The ValidatingWebhookConfiguration."""
-    return _configuration("ValidatingWebhookConfiguration", Phase.VALIDATING, options)
+    return _configuration("ValidatingWebhookConfiguration", HookPhase.VALIDATING, options)
 
 
-def _configuration(kind: str, phase: Phase, options: Options) -> Raw:
+def _configuration(kind: str, phase: HookPhase, options: HookOptions) -> Raw:
     metadata: Raw = {"name": f"{options.name}-{phase.value}-webhook-configuration"}
     if options.labels:
         metadata["labels"] = dict(options.labels)
@@ -99,7 +99,7 @@ def _configuration(kind: str, phase: Phase, options: Options) -> Raw:
     }
 
 
-def webhook(hook: Hook, options: Options) -> Raw:
+def webhook(hook: Hook, options: HookOptions) -> Raw:
     """One element of ``webhooks``."""
     found: Raw = {
         "name": hook.name,
@@ -111,7 +111,7 @@ def webhook(hook: Hook, options: Options) -> Raw:
         "sideEffects": "None",
         "timeoutSeconds": STRANGERS_SECONDS if hook.reach in _STRANGERS else options.timeout_seconds,
     }
-    if hook.phase is Phase.MUTATING:
+    if hook.phase is HookPhase.MUTATING:
         found["reinvocationPolicy"] = options.reinvocation_policy
     if hook.reach in MANAGED_NAMESPACES:
         found["namespaceSelector"] = namespace_selector(options.settings)
@@ -162,7 +162,7 @@ def _never_managed(operator: str, settings: Settings) -> Raw:
     }
 
 
-def match_conditions(hook: Hook, options: Options) -> list[Raw]:
+def match_conditions(hook: Hook, options: HookOptions) -> list[Raw]:
     """Returns the CEL conditions that must all be true for an object to be sent.
 
     The API server decodes an object again for the conditions of each hook whose selectors match it: selectors come
@@ -195,7 +195,7 @@ def match_conditions(hook: Hook, options: Options) -> list[Raw]:
         conditions.append({"name": "by-a-person", "expression": _BY_A_PERSON})
     if options.account.name and not options.account.shared and {"UPDATE", "DELETE"} & {*hook.operations}:
         ours = written_by(options.account)
-        if hook.phase is Phase.MUTATING:  # a job starts suspended, regardless of who creates it
+        if hook.phase is HookPhase.MUTATING:  # a job starts suspended, regardless of who creates it
             ours = f"request.operation == 'UPDATE' && {ours}"
         if hook.reach is Reach.CHECKED_WORKLOADS:
             # It compares an object with the one before, which costs the API server more than all other conditions. It

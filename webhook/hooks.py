@@ -29,7 +29,7 @@ Handler = Callable[[Request, Context], Response]
 FailurePolicy = Literal["Fail", "Ignore"]
 
 
-class Phase(enum.Enum):
+class HookPhase(enum.Enum):
     """Which of the two configurations a hook belongs to."""
 
     MUTATING = "mutating"
@@ -60,7 +60,7 @@ class Hook:
 
     name: str
     path: str
-    phase: Phase
+    phase: HookPhase
     group: str
     version: str
     resources: tuple[str, ...]
@@ -100,7 +100,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
     queued = Hook(
         name=f"m{kind.singular}.kb.io",
         path=f"/mutate-{at}",
-        phase=Phase.MUTATING,
+        phase=HookPhase.MUTATING,
         group=kind.group,
         version=kind.version,
         resources=(kind.plural,),
@@ -127,7 +127,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
         queued,
         name=f"v{kind.singular}.kb.io",
         path=f"/validate-{at}",
-        phase=Phase.VALIDATING,
+        phase=HookPhase.VALIDATING,
         handler=partial(jobs.validate, kind),
         advice=None,
     )
@@ -168,9 +168,9 @@ def _without_policies(settings: Settings) -> bool:
     return not settings.policies
 
 
-def _of_ours(phase: Phase, kind: str, resources: tuple[str, ...], handler: Handler) -> Hook:
+def _of_ours(phase: HookPhase, kind: str, resources: tuple[str, ...], handler: Handler) -> Hook:
     singular = kind.lower()
-    verb, mark = ("mutate", "m") if phase is Phase.MUTATING else ("validate", "v")
+    verb, mark = ("mutate", "m") if phase is HookPhase.MUTATING else ("validate", "v")
     return Hook(
         name=f"{mark}{singular}.kb.io",
         path=f"/{verb}-{names.GROUP.replace('.', '-')}-{names.STORAGE_VERSION}-{singular}",
@@ -178,7 +178,7 @@ def _of_ours(phase: Phase, kind: str, resources: tuple[str, ...], handler: Handl
         group=names.GROUP,
         version=names.STORAGE_VERSION,
         resources=resources,
-        operations=("CREATE",) if phase is Phase.MUTATING else ("CREATE", "UPDATE"),
+        operations=("CREATE",) if phase is HookPhase.MUTATING else ("CREATE", "UPDATE"),
         kind=kind,
         reach=Reach.OUR_KINDS,
         handler=handler,
@@ -189,7 +189,7 @@ def _advice(kind: str, resource: str, version: str = names.STORAGE_VERSION) -> H
     """Returns the feedback hook of one of Seiretsu's kinds, including deletion; the API server may skip it."""
     singular = kind.lower()
     return replace(
-        _of_ours(Phase.VALIDATING, kind, (resource,), advice.advise),
+        _of_ours(HookPhase.VALIDATING, kind, (resource,), advice.advise),
         name=f"{singular}-feedback.kb.io",
         path=f"/feedback-{names.GROUP.replace('.', '-')}-{version}-{singular}",
         version=version,
@@ -204,7 +204,7 @@ def _misplaced(kind: str, group: str, resource: str, operations: tuple[str, ...]
     return Hook(
         name=f"{singular}-feedback.kb.io",
         path=f"/feedback-{group or 'core'}-v1-{singular}",
-        phase=Phase.VALIDATING,
+        phase=HookPhase.VALIDATING,
         group=group,
         version="v1",
         resources=(resource,),
@@ -229,7 +229,7 @@ def _of_pod_owner(owner: PodOwner) -> tuple[Hook, ...]:
     queued = Hook(
         name=f"m{singular}.kb.io",
         path=f"/mutate-{at}",
-        phase=Phase.MUTATING,
+        phase=HookPhase.MUTATING,
         group=group,
         version=version,
         resources=(owner.resource.plural,),
@@ -253,7 +253,7 @@ def _of_pod_owner(owner: PodOwner) -> tuple[Hook, ...]:
         queued,
         name=f"v{singular}.kb.io",
         path=f"/validate-{at}",
-        phase=Phase.VALIDATING,
+        phase=HookPhase.VALIDATING,
         handler=partial(pod_owners.validate, owner),
     )
     return queued, unqueued, validating
@@ -262,7 +262,7 @@ def _of_pod_owner(owner: PodOwner) -> tuple[Hook, ...]:
 _COUNTED_PODS: Final = Hook(
     name="vpod-counted.kb.io",
     path="/validate--v1-pod-counted",
-    phase=Phase.VALIDATING,
+    phase=HookPhase.VALIDATING,
     group="",
     version="v1",
     resources=("pods",),
@@ -283,7 +283,7 @@ _MISPLACED: Final = (
     _misplaced("CronJob", "batch", "cronjobs", _ALWAYS),
 )
 
-_M, _V = Phase.MUTATING, Phase.VALIDATING
+_M, _V = HookPhase.MUTATING, HookPhase.VALIDATING
 _WORKLOADS: Final = (Resource.WORKLOADS,)
 
 HOOKS: Final[tuple[Hook, ...]] = (
@@ -322,6 +322,6 @@ HOOKS: Final[tuple[Hook, ...]] = (
 )
 
 
-def hooks(settings: Settings, phase: Phase) -> tuple[Hook, ...]:
+def hooks(settings: Settings, phase: HookPhase) -> tuple[Hook, ...]:
     """The hooks of one configuration that these settings need, in the table's order."""
     return tuple(hook for hook in HOOKS if hook.phase is phase and hook.exists(settings))

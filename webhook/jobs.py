@@ -34,7 +34,7 @@ from core.quota.usage import holds_quota
 from core.wire import decode
 from webhook import expressions, patch
 from webhook.patch import Operation
-from webhook.policy import Verdict, judge
+from webhook.policy import PolicyVerdict, judge
 from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
 
@@ -305,10 +305,10 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     if errors:
         return refuse(errors, warnings=keys.warnings)
     asked = _asked(kind, old, new, request, context)
-    verdict = _feedback(kind, asked, request, context) if asked is not None else Verdict()
+    verdict = _feedback(kind, asked, request, context) if asked is not None else PolicyVerdict()
     by_hand = _stopped_by_hand(kind, old, new, request, context) if old is not None else ()
     warnings = (*by_hand, *_below_job(kind, new), *kind.warnings(old, new), *keys.warnings, *verdict.warnings)
-    response = Verdict(warnings, keys.refusals + verdict.refusals, keys.rules + verdict.rules).response()
+    response = PolicyVerdict(warnings, keys.refusals + verdict.refusals, keys.rules + verdict.rules).response()
     uid = meta.uid(new)
     counts = asked is not None and old is None and not _taken(kind.resource, request, context)
     if asked is not None and counts and response.allowed and uid and not request.dry_run:
@@ -337,7 +337,7 @@ def explain_immutable(kind: JobKind, request: Request, context: Context) -> Resp
     return found.response()
 
 
-def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
+def _of_keys(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: Context) -> PolicyVerdict:
     """Returns the findings about new labels and annotations."""
     left = kind.held(new) and not _to_be_queued(new, request, context)
     change = Change(
@@ -520,7 +520,7 @@ def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -
     return replace(found, managed_by=(dotted(kind.managed_by), manager))
 
 
-def _feedback(kind: JobKind, asked: Submission, request: Request, context: Context) -> Verdict:
+def _feedback(kind: JobKind, asked: Submission, request: Request, context: Context) -> PolicyVerdict:
     """Returns the findings about it, counting jobs that were accepted just before; for a change, only new ones."""
     labels = context.labels_of(request.namespace)
     lookup = context.accepted.beside(context.lookup, context.clock(), but=meta.uid(request.new()))

@@ -15,7 +15,7 @@ from core.jobs.pod_owners import FORM, PodOwner, shape
 from core.model import Raw
 from webhook import expressions, patch
 from webhook.jobs import created, default_queue_and_class, is_queued, settings_patch
-from webhook.policy import Verdict, judge
+from webhook.policy import PolicyVerdict, judge
 from webhook.review import Request, Response, allow, bad_request, refuse
 from webhook.settings import Context
 
@@ -57,9 +57,9 @@ def validate(owner: PodOwner, request: Request, context: Context) -> Response:
     keys = _of_keys(owner, old, new, request, context)
     if errors:
         return refuse(errors, warnings=keys.warnings)
-    verdict = Verdict() if meta.deleting(new) else _feedback(owner, old, new, request, context)
+    verdict = PolicyVerdict() if meta.deleting(new) else _feedback(owner, old, new, request, context)
     warnings, refusals = keys.warnings + verdict.warnings, keys.refusals + verdict.refusals
-    return Verdict(warnings, refusals, keys.rules + verdict.rules).response()
+    return PolicyVerdict(warnings, refusals, keys.rules + verdict.rules).response()
 
 
 def submission_of(owner: PodOwner, raw: Raw, request: Request, context: Context) -> Submission:
@@ -79,21 +79,21 @@ def submission_of(owner: PodOwner, raw: Raw, request: Request, context: Context)
     return submission(request.namespace, queue, chosen, pods, rules, words, units=owner.workloads(raw))
 
 
-def _feedback(owner: PodOwner, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
+def _feedback(owner: PodOwner, old: Raw | None, new: Raw, request: Request, context: Context) -> PolicyVerdict:
     """Returns the findings about a queued object: about pods that it will have more than before, or about other pods
     than before whether they can run at all.
     """
     if not is_queued(new, request, context):
-        return Verdict()
+        return PolicyVerdict()
     asked = submission_of(owner, new, request, context)
     lookup, labels = context.lookup, context.labels_of(request.namespace)
     if old is not None and _same_pods(owner, old, new):
         more = asked.units - owner.workloads(old)
         if more < 1:
-            return Verdict()
+            return PolicyVerdict()
         return judge(of_job(replace(asked, units=more), lookup, context.spent), context.settings.feedback, labels)
     if asked.units < 1:
-        return Verdict()
+        return PolicyVerdict()
     if old is not None and owner.workloads(old) and meta.queue_name(old):  # those from before use the quota
         before = of_template(submission_of(owner, old, request, context), lookup, context.spent)
         found = news(of_template(asked, lookup, context.spent), before)
@@ -113,7 +113,7 @@ def _same_pods(owner: PodOwner, old: Raw, new: Raw) -> bool:
     return seen(old) == seen(new)
 
 
-def _of_keys(owner: PodOwner, old: Raw | None, new: Raw, request: Request, context: Context) -> Verdict:
+def _of_keys(owner: PodOwner, old: Raw | None, new: Raw, request: Request, context: Context) -> PolicyVerdict:
     """Returns the findings about new labels and annotations."""
     change = Change(None if old is None else _keys(owner, old), _keys(owner, new))
     found = of_keys(change, context.lookup, context.spent)

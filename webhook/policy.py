@@ -20,7 +20,7 @@ DEFAULT: Final[Action] = "Warn"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PolicyEntry:
     """The action of one rule in the namespaces that ``selector`` matches; None matches all, and objects without a
     namespace.
     """
@@ -34,7 +34,7 @@ class Entry:
 class FeedbackPolicy:
     """``seiretsu.feedback`` of the Configuration. Of several entries for a rule the first that matches counts."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[PolicyEntry, ...] = ()
 
     def action(self, rule: str, labels: Labels | None) -> Action:
         """Returns the action of the rule in a namespace with these labels (None: no namespace, or one that no cache
@@ -55,7 +55,7 @@ class FeedbackPolicy:
 def policy(feedback: Feedback) -> FeedbackPolicy:
     """The policy of a Configuration."""
     entries = (
-        Entry(rule.name, rule.action, decode.selector(_wire(rule.namespace_selector))) for rule in feedback.rules
+        PolicyEntry(rule.name, rule.action, decode.selector(_wire(rule.namespace_selector))) for rule in feedback.rules
     )
     return FeedbackPolicy(tuple(entries))
 
@@ -69,7 +69,7 @@ def _matches(selector: Selector | None, labels: Labels | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PolicyVerdict:
     """``refusals`` are sentences that end in the rule's name, so that people can look it up. ``rules`` are the rules
     that found something, each with its action.
     """
@@ -85,7 +85,7 @@ class Verdict:
         return Response(allowed=True, patch=patch, warnings=self.warnings, rules=self.rules)
 
 
-def judge(found: Iterable[Finding], policy: FeedbackPolicy, labels: Labels | None) -> Verdict:
+def judge(found: Iterable[Finding], policy: FeedbackPolicy, labels: Labels | None) -> PolicyVerdict:
     """Sorts findings by the action of the policy; their order is kept."""
     warnings, refusals, rules = [], [], []
     for finding in found:
@@ -98,4 +98,4 @@ def judge(found: Iterable[Finding], policy: FeedbackPolicy, labels: Labels | Non
                 refusals.append(f"{finding.message} (rule {finding.rule})")
             case "Ignore":
                 pass
-    return Verdict(tuple(warnings), tuple(refusals), tuple(rules))
+    return PolicyVerdict(tuple(warnings), tuple(refusals), tuple(rules))

@@ -31,7 +31,7 @@ from core.state.state import State
 from core.wire import decode, pod_requests
 from core.wire.active import parameters_name
 from core.wire.decode import WorkloadContext
-from core.wire.resource_quotas import ResourceQuota
+from core.wire.resource_quotas import NamespaceQuota
 from core.workload.priority import PriorityClasses, value_of
 
 Observer = Callable[[Workload | None, Workload | None], None]
@@ -182,7 +182,7 @@ class Caches:
         self.priority_classes: Store[Raw] = self.stores[resources.PRIORITY_CLASSES]
         self.workload_priority_classes: Store[Raw] = self.stores[resources.WORKLOAD_PRIORITY_CLASSES]
         self.nodes: Store[ClusterNode] = self.stores[resources.NODES]
-        self.resource_quotas: Store[ResourceQuota] = self.stores[resources.RESOURCE_QUOTAS]
+        self.resource_quotas: Store[NamespaceQuota] = self.stores[resources.RESOURCE_QUOTAS]
 
     @property
     def synced(self) -> bool:

@@ -13,7 +13,7 @@ from core.jobs.kind import JobKind
 from core.jobs.mirrored_owners import several_of
 from core.model import Key, Raw
 from core.model.owner import Owner, owner
-from core.wire.resource_quotas import ResourceQuota
+from core.wire.resource_quotas import NamespaceQuota
 
 
 def namespace_of(raw: Raw) -> Iterable[str]:
@@ -21,7 +21,7 @@ def namespace_of(raw: Raw) -> Iterable[str]:
     return (raw["metadata"].get("namespace", ""),)
 
 
-def quota_namespace(quota: ResourceQuota) -> Iterable[str]:
+def quota_namespace(quota: NamespaceQuota) -> Iterable[str]:
     """The namespace of a ResourceQuota."""
     return (quota.namespace,)
 

@@ -67,7 +67,7 @@ class UnknownError(Exception):
 
 
 @dataclass(slots=True)
-class Cluster:
+class WorkerCluster:
     """What is known of one MultiKueueCluster. ``text`` is the kubeconfig of ``remote``, or one that may not be used.
 
     After a failure it is not connected again ``not_before`` a time.
@@ -128,7 +128,7 @@ class Clusters:
         self._requoted = requoted
         self._profiles: Reflector[Raw] | None = None
         self._profiles_denied = ""
-        self._known: dict[str, Cluster] = {}
+        self._known: dict[str, WorkerCluster] = {}
         self._missing: dict[str, float] = {}
         """Since when clusters that were asked for are not known."""
         self._secrets: dict[str, tuple[Reflector[Raw], asyncio.Task[None]]] = {}
@@ -198,7 +198,7 @@ class Clusters:
             self._forget_secrets()
             return None
         if name not in self._known:
-            self._known[name] = Cluster(lost_since=self._missing.pop(name, self.clock()))
+            self._known[name] = WorkerCluster(lost_since=self._missing.pop(name, self.clock()))
         cluster = self._known[name]
         text, wait = None, cluster.not_before - self.clock()
         try:
@@ -220,7 +220,7 @@ class Clusters:
         self._forget_secrets()
         return wait if wait > 0 else None
 
-    def _connect(self, name: str, cluster: Cluster, text: str, made: config.Connection) -> None:
+    def _connect(self, name: str, cluster: WorkerCluster, text: str, made: config.Connection) -> None:
         remote = Remote(
             name,
             made,
@@ -242,7 +242,7 @@ class Clusters:
         cluster.task = self._start(self._run(cluster, remote), name)
         log.info("connecting worker cluster", cluster=name, server=made.server)
 
-    async def _run(self, cluster: Cluster, remote: Remote) -> None:
+    async def _run(self, cluster: WorkerCluster, remote: Remote) -> None:
         """Follows a worker. An error in what reads its answers is ours, and ends neither the process nor the others."""
         try:
             await remote.run(self._reconcile)
@@ -265,13 +265,13 @@ class Clusters:
             work.close()
             raise
 
-    def _remote_turned(self, cluster: Cluster, remote: Remote) -> None:
+    def _remote_turned(self, cluster: WorkerCluster, remote: Remote) -> None:
         if cluster.remote is remote:
             log.info("worker cluster", cluster=remote.name, connected=remote.connected, error=remote.trouble)
             self.queue.add(remote.name)
             self._turned(remote.name)
 
-    async def _disconnect(self, cluster: Cluster) -> None:
+    async def _disconnect(self, cluster: WorkerCluster) -> None:
         task, remote = cluster.task, cluster.remote
         cluster.task = cluster.remote = None
         if remote is not None:
@@ -287,7 +287,7 @@ class Clusters:
             self._missing[name] = cluster.lost_since
             self._turned(name)
 
-    async def _report(self, raw: Raw, cluster: Cluster) -> None:
+    async def _report(self, raw: Raw, cluster: WorkerCluster) -> None:
         remote, found = cluster.remote, cluster.trouble
         if remote is not None and remote.connected:
             found = CONNECTED

@@ -36,9 +36,9 @@ from controller.reconcilers.living import RUNNING, LivingPods, read
 from controller.reconcilers.managed import Managed
 from controller.settings import Settings
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, reserved, since
-from core.guard.judge import LEAVES_SECONDS, Charged, Excess, Verdict, excess, judge
-from core.guard.overlap import UNSPENT, Budget, Spent, limit, lost, overlap
-from core.guard.pods import Kin, Lean, Pod, Shape
+from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge
+from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, lost, overlap
+from core.guard.pods import Kin, Lean, RunningPod, Shape
 from core.jobs import meta
 from core.jobs.kinds import POD
 from core.jobs.kinds.pod import OF_GROUPS, parent
@@ -118,7 +118,7 @@ class Counted:
     pods: int = 0
     strays: int = 0
     reported: float = 0.0
-    leaving: dict[str, Pod] = field(default_factory=dict)
+    leaving: dict[str, RunningPod] = field(default_factory=dict)
     going: Counter[Shape] = field(default_factory=Counter)
     lost: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
@@ -158,8 +158,8 @@ class Guard:
             transformations=settings.reading.transformations, excluded_prefixes=settings.reading.excluded_prefixes
         )
         self.pods = LivingPods(Lean(rules), self.changed)
-        self.reflector: Reflector[Pod] = Reflector(
-            client, resources.PODS, cast("Store[Pod]", self.pods), field_selector=RUNNING, decode=read
+        self.reflector: Reflector[RunningPod] = Reflector(
+            client, resources.PODS, cast("Store[RunningPod]", self.pods), field_selector=RUNNING, decode=read
         )
         self.queue = WorkQueue[str]("guard", longest_seconds=30.0)
         self._client = client
@@ -174,7 +174,7 @@ class Guard:
 
     # What pods are counted for
 
-    def changed(self, old: Pod | None, new: Pod | None) -> None:
+    def changed(self, old: RunningPod | None, new: RunningPod | None) -> None:
         """A pod changed: it is counted for its job."""
         before = old.charge if old is not None else None
         if old is not None and new is not None and _same(old, new):
@@ -194,7 +194,7 @@ class Guard:
         elif new is None and old is not None:
             self._unsettled.pop(old.uid, None)
 
-    def _charged(self, pod: Pod, old: Pod | None = None) -> Charge | None:
+    def _charged(self, pod: RunningPod, old: RunningPod | None = None) -> Charge | None:
         """What a pod is counted for."""
         found = self._attributed(pod, old)
         if found is None:
@@ -206,14 +206,14 @@ class Guard:
             counted = self._counted[account] = Counted(account, Counter(), spent=spent)
         return Charge(counted, stray)
 
-    def _attributed(self, pod: Pod, old: Pod | None) -> tuple[Account, bool] | None:
+    def _attributed(self, pod: RunningPod, old: RunningPod | None) -> tuple[Account, bool] | None:
         """The account of a pod, and whether it is a stray: what it was counted for before if nothing shows its job."""
         found = self._account(pod)
         if found is None and old is not None and isinstance(old.charge, Charge):
             return old.charge.counted.account, True
         return found
 
-    def _account(self, pod: Pod) -> tuple[Account, bool] | None:
+    def _account(self, pod: RunningPod) -> tuple[Account, bool] | None:
         kin = pod.kin
         if not self._concerns(kin.namespace):
             return None
@@ -260,7 +260,7 @@ class Guard:
         found = [account_of(raw) for raw in self.caches.workloads.by_index("job-uid", uid)]
         return (found[0], False) if len(found) == 1 and found[0].namespace == namespace else None
 
-    def _above(self, pod: Pod) -> tuple[Reference | None, bool]:
+    def _above(self, pod: RunningPod) -> tuple[Reference | None, bool]:
         """What is queued instead of a pod; True where an owner is not known yet."""
         above = pod.kin.above
         if above is None:
@@ -289,7 +289,7 @@ class Guard:
         raw = self.caches.workloads.get(Key(kin.namespace, str(name))) if name else None
         return account_of(raw) if raw is not None else None
 
-    def _to_be_queued(self, pod: Pod) -> bool:
+    def _to_be_queued(self, pod: RunningPod) -> bool:
         """Whether a pod should wait for quota itself: one that admission has handled, or that came after this process
         began, so that admission has seen it. Pods that ran before are not stopped because a setting changed.
         """
@@ -300,7 +300,7 @@ class Guard:
 
     # Comparison
 
-    def _count(self, charge: Charge, pod: Pod, sign: int) -> None:
+    def _count(self, charge: Charge, pod: RunningPod, sign: int) -> None:
         counted = charge.counted
         counted.pods += sign
         if not pod.deleted:
@@ -321,7 +321,7 @@ class Guard:
                 self._spent[counted.account] = counted.spent
             self._forget(counted)
 
-    def _gone(self, counted: Counted, pod: Pod) -> None:
+    def _gone(self, counted: Counted, pod: RunningPod) -> None:
         """A pod that terminates is gone, or has another state."""
         del counted.leaving[pod.uid]
         if pod.uid in counted.lost:
@@ -346,9 +346,9 @@ class Guard:
         recent = now < counted.left_at + self.settings.guard.overlap_seconds
         return counted.reserved | counted.left if recent else counted.reserved
 
-    def _budget(self, counted: Counted, now: float) -> Budget:
+    def _budget(self, counted: Counted, now: float) -> OverlapBudget:
         most = limit(now - counted.since, self.settings.guard.overlap_seconds)
-        return Budget(self._size(counted, now), counted.spent.until(now), most)
+        return OverlapBudget(self._size(counted, now), counted.spent.until(now), most)
 
     def _forget(self, counted: Counted) -> None:
         """An account is no suspect any more."""
@@ -504,15 +504,15 @@ class Guard:
                 if not place % 100:
                     await asyncio.sleep(0)
 
-    def overdue(self, pod: Pod) -> None:
+    def overdue(self, pod: RunningPod) -> None:
         """A pod terminates for too long: it counts again."""
         if isinstance(pod.charge, Charge):
             self._suspect(pod.charge.counted, self.clock())
 
-    def _late(self, pod: Pod, now: float) -> bool:
+    def _late(self, pod: RunningPod, now: float) -> bool:
         return now - pod.deleted > self.settings.guard.terminating_seconds
 
-    def _again(self, pod: Pod) -> None:
+    def _again(self, pod: RunningPod) -> None:
         """Attributes a pod again; one that is not known any more, or was replaced by a later state, is left alone."""
         if self.pods.get(pod.uid) is not pod:
             return
@@ -629,7 +629,7 @@ class Guard:
         kinds = ("containers", "initContainers")
         return frozenset(str(each["name"]) for spec in specs for kind in kinds for each in spec.get(kind) or ())
 
-    async def _act(self, counted: Counted, verdict: Verdict, workloads: Iterable[Workload]) -> bool:
+    async def _act(self, counted: Counted, verdict: GuardVerdict, workloads: Iterable[Workload]) -> bool:
         """Stops what exceeds; returns whether anything was left to do. A grace period is ended once."""
         now = self.clock()
         if not self.settings.guard.evicts:
@@ -654,7 +654,7 @@ class Guard:
             await asyncio.gather(*(self._delete(pod, verdict.sentence, entitled=entitled) for pod in some))
         return True
 
-    def _report(self, verdict: Verdict, workloads: Iterable[Workload]) -> None:
+    def _report(self, verdict: GuardVerdict, workloads: Iterable[Workload]) -> None:
         event = events.without_quota(verdict.sentence)
         log.warning("pods run without quota, and are left", what=verdict.sentence)
         for value in workloads:
@@ -679,7 +679,7 @@ class Guard:
         self.recorder.tell(resources.WORKLOADS, value.key, value.uid, events.evicted(reason, sentence))
         log.info("workload evicted", workload=str(value.key), reason=reason)
 
-    async def _delete(self, pod: Pod, sentence: str, *, entitled: bool) -> None:
+    async def _delete(self, pod: RunningPod, sentence: str, *, entitled: bool) -> None:
         """Deletes a pod, or ends the grace period of one that terminates. One whose job has no quota, and had none a
         moment ago, has no grace period: what creates it again would else run it for that long again and again.
         """
@@ -714,6 +714,6 @@ def _add(shapes: Counter[Shape], shape: Shape, sign: int) -> None:
         del shapes[shape]
 
 
-def _same(old: Pod, new: Pod) -> bool:
+def _same(old: RunningPod, new: RunningPod) -> bool:
     """Whether nothing changed that the guard depends on."""
     return old.kin is new.kin and old.shape is new.shape and (old.deleted, old.ends) == (new.deleted, new.ends)

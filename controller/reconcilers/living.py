@@ -15,7 +15,7 @@ import structlog
 
 from controller.kube.reflector import decoded
 from controller.kube.store import SLICE, number_of
-from core.guard.pods import Fields, Lean, Pod
+from core.guard.pods import Fields, Lean, RunningPod
 from core.model import Raw
 
 RUNNING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -46,19 +46,19 @@ def read(line: bytes) -> tuple[str, Raw]:
 class LivingPods:
     """The pods by uid. ``changed`` is called with each change after it was made; it must be short."""
 
-    def __init__(self, lean: Lean, changed: Callable[[Pod | None, Pod | None], None]) -> None:
+    def __init__(self, lean: Lean, changed: Callable[[RunningPod | None, RunningPod | None], None]) -> None:
         self.lean = lean
         self._changed = changed
-        self._pods: dict[str, Pod] = {}
+        self._pods: dict[str, RunningPod] = {}
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def __iter__(self) -> Iterator[Pod]:
+    def __iter__(self) -> Iterator[RunningPod]:
         """Yields the pods as they are now."""
         return iter(list(self._pods.values()))
 
-    def get(self, uid: str) -> Pod | None:
+    def get(self, uid: str) -> RunningPod | None:
         """The pod with that uid; None if it does not run."""
         return self._pods.get(uid)
 
@@ -81,7 +81,7 @@ class LivingPods:
         """Begins to gather a complete list."""
         return Listing(self)
 
-    def enter(self, pod: Pod) -> None:
+    def enter(self, pod: RunningPod) -> None:
         """Enters a pod, unless a later version of it is known."""
         old = self._pods.get(pod.uid)
         if old is not None and pod.version <= old.version:
@@ -94,7 +94,7 @@ class LivingPods:
         if old is not None:
             self._changed(old, None)
 
-    def _keep(self, listed: dict[str, Pod], version: int) -> Iterator[None]:
+    def _keep(self, listed: dict[str, RunningPod], version: int) -> Iterator[None]:
         for place, pod in enumerate(listed.values(), start=1):
             self.enter(pod)
             if not place % SLICE:
@@ -111,7 +111,7 @@ class Listing:
 
     def __init__(self, pods: LivingPods) -> None:
         self._pods = pods
-        self._staged: dict[str, Pod] = {}
+        self._staged: dict[str, RunningPod] = {}
 
     def add(self, raw: Raw) -> bool:
         """Reads one pod of the list; False if it cannot be read."""

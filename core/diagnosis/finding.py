@@ -10,7 +10,7 @@ Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DiagnosisFinding:
     """Something that is wrong: where, what, and what to do."""
 
     severity: Severity

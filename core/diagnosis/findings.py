@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from api.kinds import KINDS
 from api.names import GROUP, LEADER_ELECTION_ID, Condition, Finalizer, Kind, Label, Resource
 from core.diagnosis.facts import Facts, condition, moment
-from core.diagnosis.finding import Finding
+from core.diagnosis.finding import DiagnosisFinding
 from core.diagnosis.workers import worker_clusters
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
@@ -30,15 +30,15 @@ NAMED: Final = 10
 """So many of them are named."""
 
 
-class Rule(NamedTuple):
+class DiagnosisRule(NamedTuple):
     """A rule: its name, and the resources without which it cannot judge."""
 
     name: str
-    check: Callable[[Facts], Iterable[Finding]]
+    check: Callable[[Facts], Iterable[DiagnosisFinding]]
     reads: tuple[str, ...] = ()
 
 
-def findings(facts: Facts) -> list[tuple[str, Finding]]:
+def findings(facts: Facts) -> list[tuple[str, DiagnosisFinding]]:
     """Returns all findings with the names of their rules, errors first."""
     found = [
         (rule.name, finding)
@@ -54,21 +54,21 @@ def unchecked(facts: Facts) -> list[str]:
     return [rule.name for rule in RULES if any(plural in facts.unseen for plural in rule.reads)]
 
 
-def _few(found: Iterable[Finding]) -> Iterator[Finding]:
+def _few(found: Iterable[DiagnosisFinding]) -> Iterator[DiagnosisFinding]:
     every = list(found)
     yield from every[:MANY]
     if len(every) > MANY:
         worst = min(each.severity for each in every[MANY:])
         subjects = [each.subject for each in every[MANY:]]
         shown = ", ".join(subjects[:NAMED]) + (f" and {len(subjects) - NAMED} more" if len(subjects) > NAMED else "")
-        yield Finding(worst, f"{len(subjects)} more like {every[0].subject}", shown, every[MANY].fix)
+        yield DiagnosisFinding(worst, f"{len(subjects)} more like {every[0].subject}", shown, every[MANY].fix)
 
 
-def unread(facts: Facts) -> Iterator[Finding]:
+def unread(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Resources that could not be read."""
     for plural, why in sorted(facts.unseen.items()):
         skipped = ", ".join(rule.name for rule in RULES if plural in rule.reads)
-        yield Finding(
+        yield DiagnosisFinding(
             "warning",
             plural,
             f"could not be read ({why}){f'; not checked: {skipped}' if skipped else ''}",
@@ -76,21 +76,21 @@ def unread(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def definitions(facts: Facts) -> Iterator[Finding]:
+def definitions(facts: Facts) -> Iterator[DiagnosisFinding]:
     """CRDs that are absent or not served."""
     for kind in KINDS:
         found = facts.named(DEFINITIONS, kind.crd_name)
         install = "install the chart, or run seiretsu serve --install"
         if found is None and kind.kind in REQUIRED:
-            yield Finding("error", f"CRD {kind.crd_name}", "does not exist", install)
+            yield DiagnosisFinding("error", f"CRD {kind.crd_name}", "does not exist", install)
         elif found is not None and condition(found, "Established").get("status") != "True":
             why = condition(found, "NamesAccepted").get("message") or "the API server has not accepted it"
-            yield Finding(
+            yield DiagnosisFinding(
                 "error", f"CRD {kind.crd_name}", f"is not served: {why}", f"kubectl describe crd {kind.crd_name}"
             )
 
 
-def conversions(facts: Facts) -> Iterator[Finding]:
+def conversions(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Conversion webhooks that cannot be called."""
     for definition in facts.of(DEFINITIONS):
         if not of_our_group(definition):
@@ -98,10 +98,10 @@ def conversions(facts: Facts) -> Iterator[Finding]:
         webhook = ((definition["spec"].get("conversion") or {}).get("webhook") or {}).get("clientConfig")
         if webhook and (why := _uncallable(facts, webhook)):
             subject = f"conversion of CRD {definition['metadata']['name']}"
-            yield Finding("error", subject, f"{why}: clients of older versions fail", _restart(facts))
+            yield DiagnosisFinding("error", subject, f"{why}: clients of older versions fail", _restart(facts))
 
 
-def webhooks(facts: Facts) -> Iterator[Finding]:
+def webhooks(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Webhook configurations that are absent or cannot be called."""
     for plural in CONFIGURATIONS:
         found = [raw for raw in facts.of(plural) if of_our_kinds(raw)]
@@ -109,7 +109,7 @@ def webhooks(facts: Facts) -> Iterator[Finding]:
         if not found:
             what = "does not exist: new jobs start without quota" if kind == "Mutating" else "does not exist"
             fix = "install the chart, or run seiretsu serve --install"
-            yield Finding("error", f"{kind}WebhookConfiguration", what, fix)
+            yield DiagnosisFinding("error", f"{kind}WebhookConfiguration", what, fix)
         for configuration in found:
             subject = f"{kind}WebhookConfiguration {configuration['metadata']['name']}"
             for webhook in configuration["webhooks"]:
@@ -117,28 +117,28 @@ def webhooks(facts: Facts) -> Iterator[Finding]:
                     refused = webhook.get("failurePolicy") != "Ignore"
                     what = f"creating or changing {_for(webhook)} {'fails' if refused else 'is not checked'}"
                     message = f"webhook {webhook['name']} {why}: {what}"
-                    yield Finding("error", subject, message, _restart(facts))
+                    yield DiagnosisFinding("error", subject, message, _restart(facts))
                     break
 
 
-def calls(facts: Facts) -> Iterator[Finding]:
+def calls(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Webhooks that the API server itself could not call: it was asked to validate an object without storing it."""
     if facts.failed_call:
         message = f"the API server cannot call it: {facts.failed_call}"
-        yield Finding("error", "admission webhook", message, _restart(facts))
+        yield DiagnosisFinding("error", "admission webhook", message, _restart(facts))
 
 
-def api_services(facts: Facts) -> Iterator[Finding]:
+def api_services(facts: Facts) -> Iterator[DiagnosisFinding]:
     """APIServices of the visibility API that do not answer: they also delay the deletion of every namespace."""
     for raw in facts.of("apiservices"):
         available, name = condition(raw, "Available"), raw["metadata"]["name"]
         if (raw["spec"].get("service") or {}) and available.get("status") == "False":
             message = f"does not answer ({available.get('reason')}): {available.get('message')}"
             fix = f"start Seiretsu with visibilityServer, or kubectl delete apiservice {name}"
-            yield Finding("error", f"APIService {name}", message, fix)
+            yield DiagnosisFinding("error", f"APIService {name}", message, fix)
 
 
-def certificates(facts: Facts) -> Iterator[Finding]:
+def certificates(facts: Facts) -> Iterator[DiagnosisFinding]:
     """CAs in webhook configurations that have expired, or soon do."""
     reported: set[str] = set()
     for plural in CONFIGURATIONS:
@@ -152,25 +152,25 @@ def certificates(facts: Facts) -> Iterator[Finding]:
                 subject = f"caBundle of {configuration['metadata']['name']}"
                 fix = "the leader's log has the reason; with cert-manager: kubectl describe certificate"
                 if until is None:
-                    yield Finding("error", subject, "has no certificate that can be read", fix)
+                    yield DiagnosisFinding("error", subject, "has no certificate that can be read", fix)
                 elif until <= facts.now:
-                    yield Finding("error", subject, f"expired on {until:%Y-%m-%d}", fix)
+                    yield DiagnosisFinding("error", subject, f"expired on {until:%Y-%m-%d}", fix)
                 elif until - facts.now < SOON:
-                    yield Finding("warning", subject, f"expires on {until:%Y-%m-%d %H:%M} UTC", fix)
+                    yield DiagnosisFinding("warning", subject, f"expires on {until:%Y-%m-%d %H:%M} UTC", fix)
 
 
-def two_installations(facts: Facts) -> Iterator[Finding]:
+def two_installations(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Kueue and Seiretsu, or two of them, in one cluster."""
     for plural in CONFIGURATIONS:
         names = sorted(raw["metadata"]["name"] for raw in facts.of(plural) if of_our_kinds(raw))
         if len(names) > 1:
             fix = "keep one: seiretsu uninstall, helm uninstall, or kubectl delete the configuration of the other"
-            yield Finding(
+            yield DiagnosisFinding(
                 "error", ", ".join(names), "are for the same kinds: two controllers decide about one job", fix
             )
 
 
-def leader(facts: Facts) -> Iterator[Finding]:
+def leader(facts: Facts) -> Iterator[DiagnosisFinding]:
     """A Lease that nobody renews."""
     for lease in facts.of("leases"):
         if lease["metadata"]["name"] != LEADER_ELECTION_ID:
@@ -179,33 +179,33 @@ def leader(facts: Facts) -> Iterator[Finding]:
         renewed = moment(spec.get("renewTime"))
         lasts = timedelta(seconds=spec.get("leaseDurationSeconds") or 0)
         if not spec.get("holderIdentity"):
-            yield Finding("error", subject, "has no holder: no job is admitted", _restart(facts))
+            yield DiagnosisFinding("error", subject, "has no holder: no job is admitted", _restart(facts))
         elif renewed is not None and renewed + lasts < facts.now:
             since = f"{renewed:%Y-%m-%d %H:%M:%S}"
             message = f"was last renewed by {spec['holderIdentity']} at {since} UTC: no job is admitted"
-            yield Finding("error", subject, message, _restart(facts))
+            yield DiagnosisFinding("error", subject, message, _restart(facts))
 
 
-def cluster_queues(facts: Facts) -> Iterator[Finding]:
+def cluster_queues(facts: Facts) -> Iterator[DiagnosisFinding]:
     """ClusterQueues that admit nothing."""
     for queue in facts.of(Resource.CLUSTER_QUEUES):
         active, name = condition(queue, Condition.ACTIVE), queue["metadata"]["name"]
         if active.get("status") == "False":
             message = f"admits nothing ({active.get('reason')}): {active.get('message')}"
-            yield Finding("warning", f"ClusterQueue {name}", message, f"kubectl describe clusterqueue {name}")
+            yield DiagnosisFinding("warning", f"ClusterQueue {name}", message, f"kubectl describe clusterqueue {name}")
     if not facts.of(Resource.CLUSTER_QUEUES):
-        yield Finding(
+        yield DiagnosisFinding(
             "warning", "ClusterQueue", "there is none: every queued job waits", "kubectl create -f a ClusterQueue"
         )
 
 
-def local_queues(facts: Facts) -> Iterator[Finding]:
+def local_queues(facts: Facts) -> Iterator[DiagnosisFinding]:
     """LocalQueues whose jobs wait for ever."""
     for queue in facts.of(Resource.LOCAL_QUEUES):
         metadata, wanted = queue["metadata"], queue["spec"].get("clusterQueue", "")
         subject = f"LocalQueue {metadata['namespace']}/{metadata['name']}"
         if facts.named(Resource.CLUSTER_QUEUES, wanted) is None and Resource.CLUSTER_QUEUES not in facts.unseen:
-            yield Finding(
+            yield DiagnosisFinding(
                 "warning",
                 subject,
                 f"names ClusterQueue {wanted!r}, which does not exist",
@@ -214,7 +214,7 @@ def local_queues(facts: Facts) -> Iterator[Finding]:
         elif condition(queue, Condition.ACTIVE).get("status") == "False":
             active = condition(queue, Condition.ACTIVE)
             message = f"is not active ({active.get('reason')}): {active.get('message')}"
-            yield Finding(
+            yield DiagnosisFinding(
                 "warning",
                 subject,
                 message,
@@ -222,7 +222,7 @@ def local_queues(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def jobs_without_queue(facts: Facts) -> Iterator[Finding]:
+def jobs_without_queue(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Jobs that name a LocalQueue that does not exist."""
     for job in facts.of("jobs"):
         metadata = job["metadata"]
@@ -232,12 +232,12 @@ def jobs_without_queue(facts: Facts) -> Iterator[Finding]:
         if facts.named(Resource.LOCAL_QUEUES, queue, metadata["namespace"]) is None:
             subject = f"Job {metadata['namespace']}/{metadata['name']}"
             fix = f"kubectl get localqueues -n {metadata['namespace']} shows those that exist"
-            yield Finding(
+            yield DiagnosisFinding(
                 "warning", subject, f"names LocalQueue {queue!r}, which does not exist: it waits for ever", fix
             )
 
 
-def jobs_without_quota(facts: Facts) -> Iterator[Finding]:
+def jobs_without_quota(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Jobs with a queue name that run without an admitted Workload."""
     admitted = {
         owner(workload)
@@ -253,10 +253,10 @@ def jobs_without_quota(facts: Facts) -> Iterator[Finding]:
         if (metadata["namespace"], metadata["name"]) not in admitted_jobs:
             subject = f"Job {metadata['namespace']}/{metadata['name']}"
             fix = "a running Seiretsu suspends it; otherwise kubectl patch it with spec.suspend: true"
-            yield Finding("error", subject, "runs without admission: it uses no quota", fix)
+            yield DiagnosisFinding("error", subject, "runs without admission: it uses no quota", fix)
 
 
-def leftover_variants(facts: Facts) -> Iterator[Finding]:
+def leftover_variants(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Variants of a Workload that waits or runs, or has ended, without them: the feature gate ConcurrentAdmission was
     switched off.
     """
@@ -272,7 +272,7 @@ def leftover_variants(facts: Facts) -> Iterator[Finding]:
             place, names = metadata["namespace"], " ".join(sorted(each["metadata"]["name"] for each in left))
             message = f"does not use its {_counted(len(left), 'variant')}: is the feature gate ConcurrentAdmission off?"
             fix = f"kubectl delete workloads.{GROUP} -n {place} {names}; Kubernetes deletes them with the Workload, too"
-            yield Finding("warning", f"Workload {place}/{metadata['name']}", message, fix)
+            yield DiagnosisFinding("warning", f"Workload {place}/{metadata['name']}", message, fix)
 
 
 def _is_alone(parent: Raw, variants: Sequence[Raw]) -> bool:
@@ -293,7 +293,7 @@ def _counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def stuck_deletions(facts: Facts) -> Iterator[Finding]:
+def stuck_deletions(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Objects whose deletion waits for a controller that does not run."""
     if not any(True for _ in leader(facts)) and _called(facts):
         return
@@ -304,26 +304,26 @@ def stuck_deletions(facts: Facts) -> Iterator[Finding]:
                 place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
                 fix = "start Seiretsu, or remove the finalizers: seiretsu uninstall --release"
                 message = "is being deleted, but no controller runs that removes its finalizer"
-                yield Finding("error", f"{plural} {place}{metadata['name']}", message, fix)
+                yield DiagnosisFinding("error", f"{plural} {place}{metadata['name']}", message, fix)
 
 
 RULES: Final = (
-    Rule("rights", unread),
-    Rule("definitions", definitions, (DEFINITIONS,)),
-    Rule("webhooks", webhooks, CONFIGURATIONS),
-    Rule("conversions", conversions, (DEFINITIONS,)),
-    Rule("calls", calls),
-    Rule("api-services", api_services, ("apiservices",)),
-    Rule("certificates", certificates, CONFIGURATIONS),
-    Rule("two-installations", two_installations, CONFIGURATIONS),
-    Rule("leader", leader, ("leases",)),
-    Rule("cluster-queues", cluster_queues, (Resource.CLUSTER_QUEUES,)),
-    Rule("local-queues", local_queues, (Resource.LOCAL_QUEUES,)),
-    Rule("jobs-without-queue", jobs_without_queue, ("jobs", Resource.LOCAL_QUEUES)),
-    Rule("jobs-without-quota", jobs_without_quota, ("jobs", Resource.WORKLOADS)),
-    Rule("leftover-variants", leftover_variants, (Resource.WORKLOADS,)),
-    Rule("worker-clusters", worker_clusters, (Resource.MULTIKUEUE_CLUSTERS, Resource.MULTIKUEUE_CONFIGS)),
-    Rule("stuck-deletions", stuck_deletions, (Resource.WORKLOADS, *CONFIGURATIONS)),
+    DiagnosisRule("rights", unread),
+    DiagnosisRule("definitions", definitions, (DEFINITIONS,)),
+    DiagnosisRule("webhooks", webhooks, CONFIGURATIONS),
+    DiagnosisRule("conversions", conversions, (DEFINITIONS,)),
+    DiagnosisRule("calls", calls),
+    DiagnosisRule("api-services", api_services, ("apiservices",)),
+    DiagnosisRule("certificates", certificates, CONFIGURATIONS),
+    DiagnosisRule("two-installations", two_installations, CONFIGURATIONS),
+    DiagnosisRule("leader", leader, ("leases",)),
+    DiagnosisRule("cluster-queues", cluster_queues, (Resource.CLUSTER_QUEUES,)),
+    DiagnosisRule("local-queues", local_queues, (Resource.LOCAL_QUEUES,)),
+    DiagnosisRule("jobs-without-queue", jobs_without_queue, ("jobs", Resource.LOCAL_QUEUES)),
+    DiagnosisRule("jobs-without-quota", jobs_without_quota, ("jobs", Resource.WORKLOADS)),
+    DiagnosisRule("leftover-variants", leftover_variants, (Resource.WORKLOADS,)),
+    DiagnosisRule("worker-clusters", worker_clusters, (Resource.MULTIKUEUE_CLUSTERS, Resource.MULTIKUEUE_CONFIGS)),
+    DiagnosisRule("stuck-deletions", stuck_deletions, (Resource.WORKLOADS, *CONFIGURATIONS)),
 )
 
 

@@ -18,7 +18,7 @@ from api.names import GROUP, Kind, Resource
 from api.objects import Raw
 from api.schema import structural
 from api.structural import unknown_fields
-from core.diagnosis.finding import Finding
+from core.diagnosis.finding import DiagnosisFinding
 from core.feedback import catalog
 from core.jobs.kinds import supported
 
@@ -157,7 +157,7 @@ def _conversion(definition: Raw) -> Raw:
     return found
 
 
-def problems(found: Found) -> list[tuple[str, Finding]]:
+def problems(found: Found) -> list[tuple[str, DiagnosisFinding]]:
     """Returns what prevents a migration from Kueue (errors), and what will be different after it (warnings)."""
     kueue = found.kueue
     if kueue is None:
@@ -166,8 +166,8 @@ def problems(found: Found) -> list[tuple[str, Finding]]:
         message = "is not installed, so nothing is to be migrated" + (
             ": Seiretsu is installed already" if there else ""
         )
-        return [("kueue", Finding("warning" if there else "error", "Kueue", message, fix))]
-    every: tuple[tuple[str, Iterable[Finding]], ...] = (
+        return [("kueue", DiagnosisFinding("warning" if there else "error", "Kueue", message, fix))]
+    every: tuple[tuple[str, Iterable[DiagnosisFinding]], ...] = (
         ("kueue", _deployment(kueue)),
         ("configuration", _configuration(kueue)),
         ("lease", _lease(kueue, found.seiretsu)),
@@ -182,51 +182,53 @@ def problems(found: Found) -> list[tuple[str, Finding]]:
     return sorted(rows, key=lambda each: each[1].severity != "error")
 
 
-def _deployment(kueue: Installation) -> Iterator[Finding]:
+def _deployment(kueue: Installation) -> Iterator[DiagnosisFinding]:
     if kueue.deployment is None:
         subject = f"Service {kueue.namespace}/{kueue.service}"
         fix = "only Kueue in the cluster, as its manifests or its chart install it, can be migrated"
-        yield Finding("error", subject, "no Deployment is behind it", fix)
+        yield DiagnosisFinding("error", subject, "no Deployment is behind it", fix)
 
 
-def _configuration(kueue: Installation) -> Iterator[Finding]:
+def _configuration(kueue: Installation) -> Iterator[DiagnosisFinding]:
     subject = f"Configuration of Kueue in {kueue.namespace}"
     try:
         loaded = kueue.loaded()
     except ConfigurationError as error:
         for each in error.errors:
-            yield Finding("error", subject, str(each), "change it in managerConfig of Seiretsu's values, or in Kueue")
+            yield DiagnosisFinding(
+                "error", subject, str(each), "change it in managerConfig of Seiretsu's values, or in Kueue"
+            )
     except yaml.YAMLError as error:
-        yield Finding("error", subject, f"is not YAML: {error}", "correct it")
+        yield DiagnosisFinding("error", subject, f"is not YAML: {error}", "correct it")
     else:
         for warning in loaded.warnings:
-            yield Finding("warning", subject, warning, "remove it from the values for Seiretsu, or accept it")
+            yield DiagnosisFinding("warning", subject, warning, "remove it from the values for Seiretsu, or accept it")
 
 
-def _lease(kueue: Installation, seiretsu: Installation | None) -> Iterator[Finding]:
+def _lease(kueue: Installation, seiretsu: Installation | None) -> Iterator[DiagnosisFinding]:
     """One Lease for both: Seiretsu's replicas wait for it while Kueue leads, so there are never two leaders."""
     place = kueue.lease()
     if place is None:
         message = "runs without leader election: both would admit jobs at the same time"
         fix = "set leaderElection.leaderElect: true in Kueue's Configuration, and restart it"
-        yield Finding("error", f"Deployment in {kueue.namespace}", message, fix)
+        yield DiagnosisFinding("error", f"Deployment in {kueue.namespace}", message, fix)
     elif seiretsu is not None and seiretsu.lease() != place:
         fix = (
             f"install Seiretsu in namespace {place.namespace}, or with leaderElection: {{resourceNamespace:"
             f" {place.namespace}, resourceName: {place.name}}} in its Configuration"
         )
         message = f"uses the Lease {seiretsu.lease()}, and Kueue {place}: both would admit jobs at the same time"
-        yield Finding("error", f"Seiretsu in {seiretsu.namespace}", message, fix)
+        yield DiagnosisFinding("error", f"Seiretsu in {seiretsu.namespace}", message, fix)
 
 
-def _versions(definitions: Sequence[Raw]) -> Iterator[Finding]:
+def _versions(definitions: Sequence[Raw]) -> Iterator[DiagnosisFinding]:
     known = {kind.crd_name: {version.name for version in kind.versions} for kind in KINDS}
     for definition in definitions:
         name = definition["metadata"]["name"]
         stored = set((definition.get("status") or {}).get("storedVersions") or ())
         if name in known and (left := sorted(stored - known[name])):
             message = f"has objects that are stored as {', '.join(left)}, which Seiretsu does not serve"
-            yield Finding(
+            yield DiagnosisFinding(
                 "error",
                 f"CRD {name}",
                 message,
@@ -234,16 +236,16 @@ def _versions(definitions: Sequence[Raw]) -> Iterator[Finding]:
             )
 
 
-def _kinds(definitions: Sequence[Raw]) -> Iterator[Finding]:
+def _kinds(definitions: Sequence[Raw]) -> Iterator[DiagnosisFinding]:
     known = {kind.crd_name for kind in KINDS}
     for definition in definitions:
         name = definition["metadata"]["name"]
         if name not in known:
             message = "is a kind that Seiretsu does not have: its CRD and objects stay, and have no effect"
-            yield Finding("warning", f"CRD {name}", message, "keep them for the way back, or delete the CRD")
+            yield DiagnosisFinding("warning", f"CRD {name}", message, "keep them for the way back, or delete the CRD")
 
 
-def _objects(objects: Mapping[str, Sequence[Raw]]) -> Iterator[Finding]:
+def _objects(objects: Mapping[str, Sequence[Raw]]) -> Iterator[DiagnosisFinding]:
     """Fields that the API server would drop at the next write, because Seiretsu's schema does not have them."""
     for kind in KINDS:
         found = objects.get(kind.plural, ())
@@ -253,36 +255,36 @@ def _objects(objects: Mapping[str, Sequence[Raw]]) -> Iterator[Finding]:
                 place = f"{raw['metadata']['namespace']}/" if raw["metadata"].get("namespace") else ""
                 subject = f"{kind.kind} {place}{raw['metadata']['name']}"
                 message = f"{path}: Seiretsu does not have this field, and the next write would remove it"
-                yield Finding("error", subject, message, "remove the field, or wait for a release that has it")
+                yield DiagnosisFinding("error", subject, message, "remove the field, or wait for a release that has it")
 
 
-def _features(objects: Mapping[str, Sequence[Raw]]) -> Iterator[Finding]:
+def _features(objects: Mapping[str, Sequence[Raw]]) -> Iterator[DiagnosisFinding]:
     for flavor in objects.get(Resource.RESOURCE_FLAVORS, ()):
         topology = (flavor.get("spec") or {}).get("topologyName")
         if topology:
             message = f"uses Topology {topology}, and Seiretsu does not place pods by topology"
             fix = "remove spec.topologyName when no job with this flavor runs"
-            yield Finding("error", f"ResourceFlavor {flavor['metadata']['name']}", message, fix)
+            yield DiagnosisFinding("error", f"ResourceFlavor {flavor['metadata']['name']}", message, fix)
 
 
-def _visibility(api_services: Sequence[Raw]) -> Iterator[Finding]:
+def _visibility(api_services: Sequence[Raw]) -> Iterator[DiagnosisFinding]:
     if api_services:
         names = ", ".join(sorted(each["metadata"]["name"] for each in api_services))
         message = (
             "Seiretsu serves the visibility API only if its values say so: else nothing shows pending Workloads by it"
         )
-        yield Finding(
+        yield DiagnosisFinding(
             "warning", f"APIService {names}", message, "after take-over: helm upgrade with visibility.enabled"
         )
 
 
-def _deployers(kueue: Installation) -> Iterator[Finding]:
+def _deployers(kueue: Installation) -> Iterator[DiagnosisFinding]:
     for raw in (*kueue.configurations, *([kueue.deployment] if kueue.deployment else ())):
         marks = {**(raw["metadata"].get("labels") or {}), **(raw["metadata"].get("annotations") or {})}
         for program in sorted({program for mark, program in DEPLOYERS.items() if mark in marks}):
             subject = f"{raw.get('kind', 'object')} {raw['metadata']['name']}"
             message = f"is installed by {program}, which would undo the migration"
-            yield Finding("error", subject, message, f"stop the synchronization of Kueue in {program} first")
+            yield DiagnosisFinding("error", subject, message, f"stop the synchronization of Kueue in {program} first")
 
 
 def record(found: Found) -> Raw | None:

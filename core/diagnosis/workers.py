@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from api.names import Condition, Kind, Resource
 from api.quantity import exact
 from core.diagnosis.facts import Facts, WorkerFacts, condition
-from core.diagnosis.finding import Finding
+from core.diagnosis.finding import DiagnosisFinding
 from core.model import Raw
 from core.multikueue.conditions import clusters_of, is_ours
 from core.multikueue.kubeconfig import source
@@ -17,7 +17,7 @@ ROLE = "grant it with the ClusterRole in docs/multikueue.md"
 VERSION = "install Seiretsu there, or Kueue v0.14 or newer"
 
 
-def worker_clusters(facts: Facts) -> Iterator[Finding]:
+def worker_clusters(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Worker clusters that cannot be used, or cannot take the jobs of a LocalQueue."""
     queues = _queues(facts)
     here = {_key(raw): _resources(raw, facts) for raw in facts.of(Resource.LOCAL_QUEUES)}
@@ -26,44 +26,46 @@ def worker_clusters(facts: Facts) -> Iterator[Finding]:
         name = raw["metadata"]["name"]
         worker, active = known.get(name), condition(raw, Condition.ACTIVE)
         if worker is not None and worker.trouble:
-            yield Finding("error", _called(name), worker.trouble, _connect(raw))
+            yield DiagnosisFinding("error", _called(name), worker.trouble, _connect(raw))
         elif worker is not None:
             yield from _lacking(worker, queues.get(name, ()), here)
         elif _in_secret(raw):  # others are known to Seiretsu's pods only, which report in the condition Active
-            yield Finding("warning", _called(name), "it could not be checked", _connect(raw))
+            yield DiagnosisFinding("warning", _called(name), "it could not be checked", _connect(raw))
         if active.get("status") == "False" and not (worker is not None and worker.trouble):
             message = f"is not active: {active.get('message') or active.get('reason')}"
-            yield Finding("error", _called(name), message, _connect(raw))
+            yield DiagnosisFinding("error", _called(name), message, _connect(raw))
     missing = sorted(queues.keys() - {raw["metadata"]["name"] for raw in facts.of(Resource.MULTIKUEUE_CLUSTERS)})
     for name in missing:
         fix = "create the MultiKueueCluster, or remove it from spec.clusters"
-        yield Finding("error", _called(name), "does not exist, and a MultiKueueConfig names it", fix)
+        yield DiagnosisFinding("error", _called(name), "does not exist, and a MultiKueueConfig names it", fix)
 
 
 def _lacking(
     worker: WorkerFacts, queues: Sequence[tuple[str, str]], here: Mapping[tuple[str, str], Collection[str]]
-) -> Iterator[Finding]:
+) -> Iterator[DiagnosisFinding]:
     subject = _called(worker.name)
     for resource in worker.not_served:
         required = resource.startswith(Resource.WORKLOADS)
         fix = VERSION if required else "install the operator of this kind there, if its jobs are to run there"
-        yield Finding("error" if required else "warning", subject, f"does not serve {resource}", fix)
+        yield DiagnosisFinding("error" if required else "warning", subject, f"does not serve {resource}", fix)
     for right in worker.denied:
-        yield Finding("error", subject, f"its kubeconfig may not {right}", ROLE)
+        yield DiagnosisFinding("error", subject, f"its kubeconfig may not {right}", ROLE)
     if worker.unseen:
         text = (
             f"its kubeconfig may not list {', '.join(worker.unseen)}: its queues are not checked, and no warning says"
         )
-        yield Finding("warning", subject, f"{text} that it could never take a job", ROLE)
+        yield DiagnosisFinding("warning", subject, f"{text} that it could never take a job", ROLE)
         return
     for namespace, name in queues:
         if (why := _misses(worker, namespace, name)) is not None:
-            yield Finding("error", subject, f"{why[0]}: jobs of LocalQueue {namespace}/{name} cannot run there", why[1])
+            yield DiagnosisFinding(
+                "error", subject, f"{why[0]}: jobs of LocalQueue {namespace}/{name} cannot run there", why[1]
+            )
         elif lacks := sorted(set(here.get((namespace, name), ())) - _with_quota(worker, namespace, name)):
             queue = _target(worker, namespace, name)
             text = f"ClusterQueue {queue} has no quota for {', '.join(lacks)}"
             fix = "add it to spec.resourceGroups there, unless no such job is to run there"
-            yield Finding(
+            yield DiagnosisFinding(
                 "warning",
                 subject,
                 f"{text}: jobs of LocalQueue {namespace}/{name} that ask for it cannot run there",

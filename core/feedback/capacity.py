@@ -27,7 +27,7 @@ Amount: TypeAlias = Callable[[str, FlavorResource], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class AskedCapacity:
     """The request of one pod set from one resource group: the minimum (its min count), and the full one.
 
     ``called`` is the part of the job that the pods are, '' where it has no other.
@@ -58,7 +58,7 @@ class Demand:
         return f"{f'{self.called} ' if self.called else ''}asks for {amount}"
 
 
-def demands(job: Submission, queue: ClusterQueue) -> Iterator[Demand]:
+def demands(job: Submission, queue: ClusterQueue) -> Iterator[AskedCapacity]:
     """Every pod set with every resource group that it asks something of."""
     several = len(job.pod_sets) > 1
     for pod_set in job.pod_sets:
@@ -67,7 +67,7 @@ def demands(job: Submission, queue: ClusterQueue) -> Iterator[Demand]:
             full = _asked(pod_set, group, pod_set.count)
             if full:
                 least = pod_set.count if pod_set.min_count is None else pod_set.min_count
-                yield Demand(pod_set, group, _asked(pod_set, group, least), full, job.causes, called)
+                yield AskedCapacity(pod_set, group, _asked(pod_set, group, least), full, job.causes, called)
 
 
 def _asked(pod_set: PodSet, group: ResourceGroup, count: int) -> dict[str, int]:
@@ -86,7 +86,7 @@ def gets_flavor(job: Submission, queue: ClusterQueue) -> bool:
     return not job.pod_sets or bool(asked & counted)
 
 
-def suitable(demand: Demand, lookup: Lookup) -> list[str]:
+def suitable(demand: AskedCapacity, lookup: Lookup) -> list[str]:
     """The flavors of the group that the pods could run on, as far as they exist, in the order they are tried."""
     found = ((name, lookup.flavor(name)) for name in demand.group.flavors)
     return [
@@ -96,7 +96,7 @@ def suitable(demand: Demand, lookup: Lookup) -> list[str]:
     ]
 
 
-def holds(demand: Demand, flavors: list[str], queue: ClusterQueue, amount: Amount) -> bool:
+def holds(demand: AskedCapacity, flavors: list[str], queue: ClusterQueue, amount: Amount) -> bool:
     """Whether one of the flavors has enough of everything."""
     return any(not lacking(demand.least, name, queue, amount) for name in flavors)
 
@@ -235,7 +235,7 @@ def no_flavor(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         )
 
 
-def _less(demand: Demand, flavors: list[ResourceFlavor], queue: ClusterQueue, lookup: Lookup) -> str:
+def _less(demand: AskedCapacity, flavors: list[ResourceFlavor], queue: ClusterQueue, lookup: Lookup) -> str:
     """That none of the flavors could hold the pods either."""
     resource = sorted(lacking(demand.least, flavors[0].name, queue, lookup.most))[0]
     most = max(lookup.most(queue.name, FlavorResource(each.name, resource)) for each in flavors)
@@ -285,7 +285,7 @@ def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         )
 
 
-def _barred(demand: Demand, flavors: list[str], queue: ClusterQueue, lookup: Lookup) -> str:
+def _barred(demand: AskedCapacity, flavors: list[str], queue: ClusterQueue, lookup: Lookup) -> str:
     """Returns why the pods cannot use another flavor of the queue that is large enough; '' if there is none."""
     others = (lookup.flavor(name) for name in demand.group.flavors if name not in flavors)
     able = (each for each in others if each and not lacking(demand.least, each.name, queue, lookup.most))
@@ -293,7 +293,7 @@ def _barred(demand: Demand, flavors: list[str], queue: ClusterQueue, lookup: Loo
 
 
 def _smaller(
-    job: Submission, demand: Demand, resource: str, flavors: list[str], queue: ClusterQueue, lookup: Lookup
+    job: Submission, demand: AskedCapacity, resource: str, flavors: list[str], queue: ClusterQueue, lookup: Lookup
 ) -> str:
     """Returns a request that fits: as many pods as fit, else as much as there is."""
     count = demand.pod_set.count if demand.pod_set.min_count is None else demand.pod_set.min_count
@@ -304,12 +304,12 @@ def _smaller(
     return f"ask for {asked} or less{' a pod' if count > 1 else ''}" if asked else "its quota is too small for any pod"
 
 
-def count_field(job: Submission, demand: Demand) -> str:
+def count_field(job: Submission, demand: AskedCapacity) -> str:
     """The field in which the number of pods is changed, or the least number where fewer would do."""
     return job.words.least if demand.partial else job.words.field_of(demand.pod_set.name)
 
 
-def at_most(demand: Demand, resource: str, flavors: list[str], queue: ClusterQueue, amount: Amount) -> str:
+def at_most(demand: AskedCapacity, resource: str, flavors: list[str], queue: ClusterQueue, amount: Amount) -> str:
     """How much a pod may ask for at most, of all that is too much in the flavor where the fewest resources are: ``2``,
     or with names where it is not about this ``resource`` alone; '' where there is nothing left of something.
     """
@@ -369,7 +369,7 @@ def only_partly(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterabl
             )
 
 
-def pods_that_fit(demand: Demand, flavors: list[str], queue: ClusterQueue, amount: Amount) -> int:
+def pods_that_fit(demand: AskedCapacity, flavors: list[str], queue: ClusterQueue, amount: Amount) -> int:
     """Returns how many of the pods one flavor can hold at the same time."""
     each = {resource: whole // demand.pod_set.count for resource, whole in demand.full.items()}
     return max(
@@ -378,7 +378,7 @@ def pods_that_fit(demand: Demand, flavors: list[str], queue: ClusterQueue, amoun
     )
 
 
-def _never(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[tuple[Demand, str, list[str]]]:
+def _never(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[tuple[AskedCapacity, str, list[str]]]:
     """Demands that no suitable flavor can ever hold, with the resource that is shortest and the flavors tried."""
     for demand in demands(job, queue):
         flavors = suitable(demand, lookup)

@@ -148,7 +148,7 @@ def _compared(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[
             yield _Pods(pod_set, charge.requests if charge else None, nodes, _called(groups))
 
 
-def possible(demand: capacity.Demand, queue: ClusterQueue, lookup: Lookup) -> list[ResourceFlavor]:
+def possible(demand: capacity.AskedCapacity, queue: ClusterQueue, lookup: Lookup) -> list[ResourceFlavor]:
     """The flavors that could hold the pods."""
     names = (
         name

@@ -14,10 +14,10 @@ from core.feedback.rules import fitted, shortened
 from core.feedback.submission import Submission
 from core.model import PodSet
 from core.state.lookup import Lookup
-from core.wire.pod_requests import Charge
-from core.wire.resource_quotas import Measure, ResourceQuota, charged
+from core.wire.pod_requests import ChargedAmount
+from core.wire.resource_quotas import Measure, NamespaceQuota, charged
 
-_Counted = list[tuple[PodSet, Charge]]
+_Counted = list[tuple[PodSet, ChargedAmount]]
 """The pod sets with pods that a ResourceQuota counts, with what each pod counts for."""
 
 
@@ -39,11 +39,11 @@ def too_small(job: Submission, lookup: Lookup) -> Iterable[str]:
     yield from _too_much(job, _lowest(quotas))
 
 
-def _by_name(job: Submission, lookup: Lookup) -> list[ResourceQuota]:
+def _by_name(job: Submission, lookup: Lookup) -> list[NamespaceQuota]:
     return sorted(lookup.resource_quotas(job.namespace), key=lambda quota: quota.name)
 
 
-def _required(quotas: list[tuple[ResourceQuota, _Counted]], nothing: str) -> Iterable[str]:
+def _required(quotas: list[tuple[NamespaceQuota, _Counted]], nothing: str) -> Iterable[str]:
     said = set()
     for quota, pods in quotas:
         for measure in quota.hard:
@@ -55,7 +55,7 @@ def _required(quotas: list[tuple[ResourceQuota, _Counted]], nothing: str) -> Ite
                 yield fitted(f"{nothing}: {needs}; set it in {path}.resources")
 
 
-def _lowest(quotas: list[tuple[ResourceQuota, _Counted]]) -> Mapping[Measure, tuple[int, str, _Counted]]:
+def _lowest(quotas: list[tuple[NamespaceQuota, _Counted]]) -> Mapping[Measure, tuple[int, str, _Counted]]:
     """Returns by measure the lowest limit, its ResourceQuota, and the pods that it counts."""
     found: dict[Measure, tuple[int, str, _Counted]] = {}
     for quota, pods in quotas:

@@ -19,9 +19,9 @@ from core.wire.pod_requests import (
     BELOW_MIN,
     Beyond,
     Bounds,
-    Charge,
+    ChargedAmount,
     Effective,
-    Limits,
+    RequestLimits,
     RequestRules,
     charge,
     effective,
@@ -101,7 +101,7 @@ class Submission:
     too_large: bool = False
     causes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     tiny: tuple[tuple[str, str, str], ...] = ()
-    charges: tuple[Charge | None, ...] = ()
+    charges: tuple[ChargedAmount | None, ...] = ()
     units: int = 1
     claims: tuple[str, ...] = ()
     managed_by: tuple[str, str] | None = None
@@ -191,7 +191,7 @@ def _causes(spec: Raw, found: Effective, rules: RequestRules) -> dict[str, str]:
     causes: dict[str, str] = {}
     bounds = rules.limits.container
     if bounds is not None and (bounds.default or bounds.default_request):
-        plain = effective(spec, replace(rules, limits=Limits()))
+        plain = effective(spec, replace(rules, limits=RequestLimits()))
         causes |= dict.fromkeys(_more(found, plain), "default of a LimitRange")
     before = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") != "Always"]
     if before:

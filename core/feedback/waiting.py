@@ -72,7 +72,7 @@ def _preempting(job: Submission, queue: ClusterQueue, lookup: Lookup) -> bool | 
 def _short_of(
     waits: str,
     job: Submission,
-    demand: capacity.Demand,
+    demand: capacity.AskedCapacity,
     resource: str,
     flavors: list[str],
     queue: ClusterQueue,
@@ -100,7 +100,7 @@ def _short_of(
 
 def _now(
     job: Submission,
-    demand: capacity.Demand,
+    demand: capacity.AskedCapacity,
     resource: str,
     flavors: list[str],
     queue: ClusterQueue,
@@ -151,7 +151,7 @@ def only_by_borrowing(job: Submission, queue: ClusterQueue, lookup: Lookup) -> I
         )
 
 
-def _borrowed(demand: capacity.Demand, flavor: str, queue: ClusterQueue) -> dict[str, int]:
+def _borrowed(demand: capacity.AskedCapacity, flavor: str, queue: ClusterQueue) -> dict[str, int]:
     """Returns the part of the request above the own quota of a flavor."""
     own = {resource: capacity.quota(queue, flavor, resource).nominal for resource in demand.least}
     return {resource: amount - own[resource] for resource, amount in demand.least.items() if amount > own[resource]}

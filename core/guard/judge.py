@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from api import quantity
 from core.guard.grants import STOPS_SECONDS, Grant, evicted_at, holds, reserved
-from core.guard.overlap import Budget, lost, surplus
-from core.guard.pods import Pod, Shape, totals
+from core.guard.overlap import OverlapBudget, lost, surplus
+from core.guard.pods import RunningPod, Shape, totals
 from core.model import Key, Requests, Workload
 
 LEAVES_SECONDS: Final = 5.0
@@ -31,7 +31,7 @@ class Charged(NamedTuple):
     known of it before.
     """
 
-    pod: Pod
+    pod: RunningPod
     stray: bool = False
 
 
@@ -44,15 +44,15 @@ class Excess(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GuardVerdict:
     """What is to be stopped: Workloads that are evicted, pods that are deleted, and pods that terminate for too long,
     whose grace period is ended. ``sentence`` is the reason.
     """
 
     sentence: str
     evict: tuple[Key, ...] = ()
-    delete: tuple[Pod, ...] = ()
-    end: tuple[Pod, ...] = ()
+    delete: tuple[RunningPod, ...] = ()
+    end: tuple[RunningPod, ...] = ()
 
 
 def excess(
@@ -70,12 +70,12 @@ def excess(
     return (*found, *(Excess(name, requests[name], has.requests.get(name, 0)) for name in over))
 
 
-def counts(pod: Pod, now: float, terminating_seconds: float) -> bool:
+def counts(pod: RunningPod, now: float, terminating_seconds: float) -> bool:
     """Whether a pod counts as one that runs: not while it terminates, for so long at most."""
     return not pod.deleted or now - pod.deleted > terminating_seconds
 
 
-def shapes_of(pods: Iterable[Pod]) -> Counter[Shape]:
+def shapes_of(pods: Iterable[RunningPod]) -> Counter[Shape]:
     """How many pods of each shape these are."""
     return Counter(each.shape for each in pods)
 
@@ -86,13 +86,13 @@ def judge(
     workloads: Sequence[Workload],
     now: float,
     *,
-    budget: Budget,
+    budget: OverlapBudget,
     terminating_seconds: float,
     current: Grant | None = None,
     injected: Requests | None = None,
     known: frozenset[str] = frozenset(),
     limited: frozenset[str] | None = None,
-) -> Verdict | None:
+) -> GuardVerdict | None:
     """Returns what to stop so that no pod of a job runs without quota; None where all have it. ``current`` is what is
     granted now, where ``has`` has more: what was granted a moment ago, which its pods may still use.
 
@@ -114,36 +114,40 @@ def judge(
         if (alone := _uncontrolled(living)) and current is not None:
             found = excess(shapes, current, injected=injected, known=known, limited=limited)
         if found:
-            return Verdict(sentence(found), delete=alone, end=end)
+            return GuardVerdict(sentence(found), delete=alone, end=end)
         return _overlapping(leaving, shapes, end, workloads, budget)
     end = (*late, *end)
     strays = tuple(each.pod for each in living if each.stray and not each.pod.deleted)
     own = [each.pod for each in living if not each.stray and not each.pod.deleted]
     text = sentence(found)
     if not excess(shapes_of(own), has, injected=injected, known=known, limited=limited):
-        return Verdict(text, delete=strays, end=end)
+        return GuardVerdict(text, delete=strays, end=end)
     holders = [each for each in workloads if holds(each)]
     evict = tuple(each.key for each in holders if not evicted_at(each))
     if evict or any(now - evicted_at(each) < STOPS_SECONDS for each in holders):
         at_once = (*strays, *filter(_below_a_pod, own))
-        return Verdict(text, evict, at_once, end) if evict or at_once or end else None
-    return Verdict(text, delete=(*strays, *own), end=end)
+        return GuardVerdict(text, evict, at_once, end) if evict or at_once or end else None
+    return GuardVerdict(text, delete=(*strays, *own), end=end)
 
 
-def _uncontrolled(living: Iterable[Charged]) -> tuple[Pod, ...]:
+def _uncontrolled(living: Iterable[Charged]) -> tuple[RunningPod, ...]:
     """The strays that no controller will delete."""
     return tuple(each.pod for each in living if each.stray and each.pod.kin.above is None and not each.pod.deleted)
 
 
-def _below_a_pod(pod: Pod) -> bool:
+def _below_a_pod(pod: RunningPod) -> bool:
     """Whether a pod has created this one with its own token: the controller of the job deletes only what it created."""
     above = pod.kin.above
-    return above is not None and (above.group, above.kind) == ("", "Pod")
+    return above is not None and (above.group, above.kind) == ("", "RunningPod")
 
 
 def _overlapping(
-    leaving: Sequence[Pod], shapes: Counter[Shape], end: tuple[Pod, ...], workloads: Sequence[Workload], budget: Budget
-) -> Verdict | None:
+    leaving: Sequence[RunningPod],
+    shapes: Counter[Shape],
+    end: tuple[RunningPod, ...],
+    workloads: Sequence[Workload],
+    budget: OverlapBudget,
+) -> GuardVerdict | None:
     """What is to be stopped of a job of which too much terminates beside what has replaced it."""
     if not end:
         return None
@@ -151,7 +155,7 @@ def _overlapping(
     evict = tuple(each.key for each in workloads if holds(each) and not evicted_at(each)) if budget.again else ()
     count = len(leaving)
     text = f"{sentence(excess(runs, reserved(workloads)))}; {count} of the pods terminate{'' if count > 1 else 's'}"
-    return Verdict(text + (_REPLACED if evict else ""), evict, end=end)
+    return GuardVerdict(text + (_REPLACED if evict else ""), evict, end=end)
 
 
 def sentence(found: Sequence[Excess]) -> str:

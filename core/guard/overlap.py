@@ -15,7 +15,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from core.guard.grants import Grant
-from core.guard.pods import Pod, Shape, totals
+from core.guard.pods import RunningPod, Shape, totals
 from core.model import Requests
 
 SHARE: Final = 0.05
@@ -47,7 +47,7 @@ class Spent(NamedTuple):
 UNSPENT: Final = Spent()
 
 
-class Budget(NamedTuple):
+class OverlapBudget(NamedTuple):
     """What a job's pods may overlap: ``size`` is what it was admitted with, now or a moment ago, ``spent`` and
     ``limit`` are in seconds of the whole job.
     """
@@ -101,22 +101,22 @@ def overlap(
     return max((amount / whole if whole else inf for amount, whole in beyond if amount > 0), default=0.0)
 
 
-def lost(pod: Pod, now: float) -> bool:
+def lost(pod: RunningPod, now: float) -> bool:
     """Whether a pod that is being deleted should be gone for some time: nobody can use its node either."""
     return bool(pod.deleted) and now - pod.ends > LOST_SECONDS
 
 
 def surplus(
-    leaving: Sequence[Pod],
+    leaving: Sequence[RunningPod],
     living: Mapping[Shape, int],
     has: Grant,
-    budget: Budget,
+    budget: OverlapBudget,
     now: float,
     *,
     injected: Requests | None = None,
     known: frozenset[str] = frozenset(),
     limited: frozenset[str] | None = None,
-) -> tuple[Pod, ...]:
+) -> tuple[RunningPod, ...]:
     """Returns the pods whose grace period is to be ended, so that no more overlap than may: those that end at once
     anyway, then those that were deleted first.
     """

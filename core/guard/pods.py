@@ -136,7 +136,7 @@ class Kin:
         self.marked = labelled or Finalizer.MANAGED in (metadata.get("finalizers") or ())
 
 
-class Pod(Struct, gc=False):
+class RunningPod(Struct, gc=False):
     """A pod that is on a node and has not ended. ``deleted`` is when its deletion was requested, in seconds since the
     epoch, 0 if it was not, and ``ends`` when its grace period does. ``charge`` is what the controller counts it for,
     and the only field that it changes.
@@ -159,18 +159,18 @@ class Pod(Struct, gc=False):
 
 
 class Lean:
-    """Makes a ``Pod`` of an object, with equal parts shared; ``rules`` are those by which requests are counted."""
+    """Makes a ``RunningPod`` of an object, with equal parts shared; requests are counted by these ``rules``."""
 
     def __init__(self, rules: RequestRules) -> None:
         self._rules = rules
         self._shapes: WeakValueDictionary[Hashable, Shape] = WeakValueDictionary()
         self._kin: WeakValueDictionary[Hashable, Kin] = WeakValueDictionary()
 
-    def __call__(self, raw: Raw) -> Pod:
+    def __call__(self, raw: Raw) -> RunningPod:
         """The pod; raises ``KeyError`` for an object without uid or name."""
         metadata = raw["metadata"]
         ends = epoch(metadata["deletionTimestamp"]) if metadata.get("deletionTimestamp") else 0.0
-        return Pod(
+        return RunningPod(
             uid=metadata["uid"],
             name=metadata["name"],
             version=int(metadata.get("resourceVersion") or 0),

@@ -20,7 +20,7 @@ Rank = tuple[int, float]
 """The order of shares: members of weight 0 that borrow are after all others, and ordered by what they borrow."""
 
 
-class Share(Struct, frozen=True, gc=False):
+class DominantShare(Struct, frozen=True, gc=False):
     """A node's share. One may borrow and have ratio 0, where its parent has nothing to lend of the resource."""
 
     ratio: float
@@ -52,10 +52,10 @@ class Share(Struct, frozen=True, gc=False):
         return any(usage.get(fr, 0) > 0 for fr in self.borrowed)
 
 
-def share(node: Node, more: Mapping[FlavorResource, int] = _NOTHING) -> Share:
+def share(node: Node, more: Mapping[FlavorResource, int] = _NOTHING) -> DominantShare:
     """The share of a ClusterQueue or Cohort as usage is now, with ``more`` on top; a root borrows nothing."""
     if node.parent is None:
-        return Share(0.0, node.weight)
+        return DominantShare(0.0, node.weight)
     usage = node.usage
     amounts: dict[str, int] = {}
     borrowed = []
@@ -65,12 +65,12 @@ def share(node: Node, more: Mapping[FlavorResource, int] = _NOTHING) -> Share:
             amounts[fr.resource] = amounts.get(fr.resource, 0) + beyond
             borrowed.append(fr)
     if not borrowed:
-        return Share(0.0, node.weight)
+        return DominantShare(0.0, node.weight)
     lendable = node.parent.lendable()
     ratios = [
         _ratio(amount, lendable[resource]) for resource, amount in amounts.items() if lendable.get(resource, 0) > 0
     ]
-    return Share(max(ratios, default=0.0), node.weight, tuple(borrowed))
+    return DominantShare(max(ratios, default=0.0), node.weight, tuple(borrowed))
 
 
 def _ratio(borrowed: int, lendable: int) -> float:

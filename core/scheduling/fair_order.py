@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from core.model.policy import SchedulingPolicy
 from core.quota.node import CohortNode, Node
-from core.quota.shares import Rank, Share, share
+from core.quota.shares import DominantShare, Rank, share
 from core.quota.tree import root_name
 from core.scheduling.nomination import Entry
 
@@ -97,7 +97,7 @@ class _Bracket:
             node = cohort
         return found
 
-    def _key(self, entry: Entry, its: Share) -> _Order:
+    def _key(self, entry: Entry, its: DominantShare) -> _Order:
         workload, policy = entry.head.workload, self._policy
         return (
             policy.prioritize_preemptors and not entry.head.preemptor,

@@ -58,7 +58,7 @@ class Origin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class PlayedCluster:
     """``read`` makes a Workload of its object. ``copies`` are the objects of those that are copies from the manager,
     among the ``arrivals`` of a worker.
     """
@@ -71,7 +71,7 @@ class Cluster:
     rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
 
 
-class Choice(Struct, frozen=True, gc=False):
+class WorkerChoice(Struct, frozen=True, gc=False):
     """The worker cluster in which a Workload runs from ``at`` on; '' if it waits at the end.
 
     ``others`` has the reason why it does not run in each of the others.
@@ -88,12 +88,12 @@ class FleetTimeline:
 
     manager: Timeline
     workers: Mapping[str, Timeline]
-    choices: Mapping[Key, list[Choice]]
+    choices: Mapping[Key, list[WorkerChoice]]
 
 
 def simulate_fleet(
-    manager: Cluster,
-    workers: Mapping[str, Cluster],
+    manager: PlayedCluster,
+    workers: Mapping[str, PlayedCluster],
     origins: Mapping[Key, Origin],
     checks: Mapping[str, tuple[str, ...]],
     policy: Policy | None = None,
@@ -113,7 +113,9 @@ def simulate_fleet(
 class _Member(Simulation):
     """A cluster that keeps which of its workloads have changed."""
 
-    def __init__(self, cluster: Cluster, checks: Mapping[str, Check], *, start: float, life: LifePolicy | None) -> None:
+    def __init__(
+        self, cluster: PlayedCluster, checks: Mapping[str, Check], *, start: float, life: LifePolicy | None
+    ) -> None:
         self.changed: dict[Key, None] = {}
         super().__init__(cluster.state, cluster.arrivals, start=start, life=life, checks=checks)
 
@@ -135,7 +137,7 @@ class _Manager(_Member):
 class _WorkerCluster(_Member):
     """A worker. A copy that it evicts does not queue again: the manager takes it away."""
 
-    def __init__(self, cluster: Cluster, *, start: float, life: LifePolicy | None) -> None:
+    def __init__(self, cluster: PlayedCluster, *, start: float, life: LifePolicy | None) -> None:
         self.copies = dict(cluster.copies)
         self.offered = set(cluster.copies)
         self.leaving: set[Key] = set()
@@ -221,8 +223,8 @@ class _WorkerCluster(_Member):
 class _Fleet:
     def __init__(
         self,
-        manager: Cluster,
-        workers: Mapping[str, Cluster],
+        manager: PlayedCluster,
+        workers: Mapping[str, PlayedCluster],
         origins: Mapping[Key, Origin],
         checks: Mapping[str, tuple[str, ...]],
         policy: Policy,
@@ -238,7 +240,7 @@ class _Fleet:
         self.manager = _Manager(manager, {**manager.checks, **elsewhere}, start=start, life=life)
         self.workers = {name: _WorkerCluster(each, start=start, life=life) for name, each in workers.items()}
         self.members: tuple[_Member, ...] = (self.manager, *self.workers.values())
-        self.choices: dict[Key, list[Choice]] = defaultdict(list)
+        self.choices: dict[Key, list[WorkerChoice]] = defaultdict(list)
         self.rounds: dict[Key, float] = {}
         """When the incremental dispatcher has nominated last."""
         self.ran: dict[Key, str] = {}
@@ -249,7 +251,7 @@ class _Fleet:
                 self.groups[_job(origin)].append(key)
         for arrival in manager.arrivals:
             if arrival.workload.cluster_name:
-                chosen = Choice(arrival.at, arrival.workload.cluster_name, {})
+                chosen = WorkerChoice(arrival.at, arrival.workload.cluster_name, {})
                 self.choices[arrival.workload.key].append(chosen)
         self.due: list[tuple[float, int, Key]] = []
         self.numbers = itertools.count()
@@ -321,7 +323,7 @@ class _Fleet:
                 self.rounds[key] = group.now
             if action.why == "admit":
                 worker = action.after.cluster_name
-                self.choices[key].append(Choice(now, worker, self._others(group, worker, now)))
+                self.choices[key].append(WorkerChoice(now, worker, self._others(group, worker, now)))
             self.manager.update(action.after, now)
         if isinstance(action, Wait) and action.seconds is not None:
             self._expect(now + action.seconds, key)
@@ -435,7 +437,7 @@ class _Fleet:
             if self._concerned(key):
                 group = self._group(key, now)
                 if group.unassigned:
-                    self.choices[key].append(Choice(now, "", self._others(group, "", now)))
+                    self.choices[key].append(WorkerChoice(now, "", self._others(group, "", now)))
 
 
 def _job(origin: Origin) -> tuple[str, Key]:

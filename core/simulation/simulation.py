@@ -68,7 +68,7 @@ class Check(Struct, frozen=True, gc=False):
         return self.takes == math.inf
 
 
-class Attempt(Struct, frozen=True, gc=False):
+class PlayedAttempt(Struct, frozen=True, gc=False):
     """One admission of a workload; ``ended`` is None while it runs, ``stopped`` is the reason if it ended early.
 
     ``preemptor`` is the workload for which it was preempted; otherwise it was evicted for ``reason``.
@@ -88,7 +88,7 @@ class Course:
     """The result for one workload. ``waits`` are its reasons to wait: since when, the reason, its latest text."""
 
     arrival: Arrival
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[PlayedAttempt] = field(default_factory=list)
     waits: list[tuple[float, str, str]] = field(default_factory=list)
     finished: float | None = None
 
@@ -114,7 +114,7 @@ class Course:
         self.waits.append((at, reason, message))
 
 
-class Level(Struct, frozen=True, gc=False):
+class UsageLevel(Struct, frozen=True, gc=False):
     """From ``at`` on, a ClusterQueue uses so much of a flavor's resource, and ``pending`` workloads wait in it."""
 
     at: float
@@ -128,7 +128,7 @@ class Timeline:
     """All that happened: courses in order of arrival, levels in order of time, and when the simulation ended."""
 
     courses: dict[Key, Course] = field(default_factory=dict)
-    levels: list[Level] = field(default_factory=list)
+    levels: list[UsageLevel] = field(default_factory=list)
     end: float = 0.0
 
 
@@ -428,7 +428,7 @@ class Simulation:
 
     def _run(self, admission: Admission, key: Key, now: float) -> None:
         course = self.timeline.courses[key]
-        course.attempts.append(Attempt(admission.cluster_queue, admission, now))
+        course.attempts.append(PlayedAttempt(admission.cluster_queue, admission, now))
         self._use(admission, +1)
         number, arrival = len(course.attempts) - 1, course.arrival
         if arrival.run_for < math.inf and not self._elsewhere(key):
@@ -478,7 +478,7 @@ class Simulation:
         """Keeps the usage of the ClusterQueues in which it changed."""
         for name in sorted(self.touched):
             used = {fr: amount for fr, amount in self.used[name].items() if amount}
-            self.timeline.levels.append(Level(now, name, used, self.waiting[name]))
+            self.timeline.levels.append(UsageLevel(now, name, used, self.waiting[name]))
         self.touched.clear()
 
     def _explain(self) -> None:

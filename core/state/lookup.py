@@ -38,7 +38,7 @@ from core.state import what_if
 from core.state.state import State
 from core.wire.active import Cause
 from core.wire.pod_requests import RequestRules
-from core.wire.resource_quotas import ResourceQuota
+from core.wire.resource_quotas import NamespaceQuota
 from core.workload.priority import PriorityClasses
 
 
@@ -65,7 +65,7 @@ class Lookup:
     job_workload: Callable[[str], Workload | None] = _nothing
     owner: Callable[[str, Reference], Level | None] = _nothing
     nodes: Callable[[], Iterable[ClusterNode] | None] = _nothing
-    quotas: Callable[[str], Iterable[ResourceQuota]] = lambda namespace: ()
+    quotas: Callable[[str], Iterable[NamespaceQuota]] = lambda namespace: ()
     workers: Callable[[str], Mapping[str, Lookup | None]] = lambda check: {}
     cause: Callable[[str], Cause] = lambda check: Cause()
     exists: Callable[[Resource, Key], bool] = lambda resource, key: False
@@ -317,7 +317,7 @@ class Lookup:
         """Every node; none where nodes are not watched."""
         return self.nodes() or ()
 
-    def resource_quotas(self, namespace: str) -> Iterable[ResourceQuota]:
+    def resource_quotas(self, namespace: str) -> Iterable[NamespaceQuota]:
         """The ResourceQuotas of a namespace, in any order; none where they are not watched."""
         return self.quotas(namespace)
 

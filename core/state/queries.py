@@ -126,7 +126,7 @@ def shown_share(value: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueuePlace:
     """The queue position of a pending workload, counted from 0."""
 
     workload: Workload
@@ -139,7 +139,7 @@ PIECE: Final = 500
 """So many workloads are sorted, or listed, between two pauses: less than a millisecond."""
 
 
-def places_in_steps(state: State, name: str) -> Iterator[Place | None]:
+def places_in_steps(state: State, name: str) -> Iterator[QueuePlace | None]:
     """Yields all that wait for a ClusterQueue, in order, and None where the caller may pause. Costs n log n.
 
     The workloads are those of the first step. One that is removed during a pause is still yielded.
@@ -159,15 +159,15 @@ def places_in_steps(state: State, name: str) -> Iterator[Place | None]:
         local_queue = local_queue_of(entry.workload)
         before = seen.get(local_queue, 0)
         seen[local_queue] = before + 1
-        yield Place(entry.workload, position, before, queue.is_active(entry))
+        yield QueuePlace(entry.workload, position, before, queue.is_active(entry))
 
 
-def places(state: State, name: str) -> list[Place]:
+def places(state: State, name: str) -> list[QueuePlace]:
     """All that wait for a ClusterQueue, in order. Costs n log n."""
     return [each for each in places_in_steps(state, name) if each is not None]
 
 
-def place(state: State, key: Key) -> Place | None:
+def place(state: State, key: Key) -> QueuePlace | None:
     """Returns the queue position of one workload; None if it is not queued."""
     name = state.pending.where(key)
     return next((each for each in places(state, name) if each.workload.key == key), None) if name else None

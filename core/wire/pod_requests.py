@@ -43,7 +43,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """The LimitRanges of a namespace; None where no LimitRange speaks of the type."""
 
     container: Bounds | None = None
@@ -65,7 +65,7 @@ class RequestRules:
     name.
     """
 
-    limits: Limits = Limits()
+    limits: RequestLimits = RequestLimits()
     overheads: Mapping[str, Quantities] = field(default_factory=dict)
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
     excluded_prefixes: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Beyond:
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
+class ChargedAmount:
     """What one pod counts for in the ResourceQuotas of its namespace, without exclusions and transformations.
 
     ``requests`` and ``limits`` are in base units. ``unset`` has the cpu and memory values that some container does not
@@ -123,7 +123,7 @@ def effective(spec: Raw, rules: RequestRules) -> Effective:
         return Effective({}, above_limits=(malformed.error,))
 
 
-def charge(spec: Raw, rules: RequestRules) -> Charge | None:
+def charge(spec: Raw, rules: RequestRules) -> ChargedAmount | None:
     """Returns what a pod counts for in ResourceQuotas; None if a quantity is malformed. Separate from ``effective``,
     which is called for every Workload.
     """
@@ -133,7 +133,7 @@ def charge(spec: Raw, rules: RequestRules) -> Charge | None:
         return None
 
 
-def limits(limit_ranges: Iterable[Raw]) -> Limits:
+def limits(limit_ranges: Iterable[Raw]) -> RequestLimits:
     """Several LimitRange objects as one: the lowest max, the highest min, and by name the first default."""
     found: dict[str, Bounds] = {}
     for limit_range in sorted(limit_ranges, key=lambda raw: str(raw["metadata"].get("name"))):
@@ -147,7 +147,7 @@ def limits(limit_ranges: Iterable[Raw]) -> Limits:
             )
             name = str(limit_range["metadata"].get("name") or "")
             found[item["type"]] = replace(made, set_by={**bounds.set_by, **_changed(bounds, made, name)})
-    return Limits(found.get("Container"), found.get("Pod"))
+    return RequestLimits(found.get("Container"), found.get("Pod"))
 
 
 def _changed(before: Bounds, after: Bounds, name: str) -> dict[tuple[str, str], str]:
@@ -219,7 +219,7 @@ def _effective(spec: Raw, rules: RequestRules) -> Effective:
     )
 
 
-def _charge(spec: Raw, rules: RequestRules) -> Charge:
+def _charge(spec: Raw, rules: RequestRules) -> ChargedAmount:
     init = _containers(spec, "initContainers", rules.limits.container)
     main = _containers(spec, "containers", rules.limits.container)
     whole = _pod_level(spec, rules.limits.pod)
@@ -234,7 +234,7 @@ def _charge(spec: Raw, rules: RequestRules) -> Charge:
     _add(limited, {name: value for name, value in overhead.items() if limited.get(name)})
     every = [*init, *main, *([whole] if whole is not None else [])]
     counted = (amounts.get(name) for each in every for amounts in (each.requests, each.limits) for name in _COMPUTE)
-    return Charge(
+    return ChargedAmount(
         _rounded(_pod_requests(init, main, whole, overhead)),
         _rounded(limited),
         _unset([*main, *init], whole),

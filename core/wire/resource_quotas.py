@@ -13,7 +13,7 @@ from typing import NamedTuple
 from api import quantity
 from api.names import PODS_RESOURCE
 from core.model import Raw
-from core.wire.pod_requests import Charge
+from core.wire.pod_requests import ChargedAmount
 
 _REQUESTS, _LIMITS = "requests.", "limits."
 _ALSO_BARE = ("cpu", "memory", "ephemeral-storage", "hugepages-")
@@ -36,7 +36,7 @@ class Scope(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceQuota:
+class NamespaceQuota:
     """``hard`` is the maximum of all pods together, in base units; if a measure is named twice, the lower amount."""
 
     namespace: str
@@ -44,12 +44,12 @@ class ResourceQuota:
     hard: Mapping[Measure, int]
     scopes: tuple[Scope, ...] = ()
 
-    def counts(self, pod: Charge) -> bool:
+    def counts(self, pod: ChargedAmount) -> bool:
         """Whether the pod is surely among those that it counts: False too where a scope cannot be judged."""
         return all(_holds(scope, pod) for scope in self.scopes)
 
 
-def read(raw: Raw) -> ResourceQuota:
+def read(raw: Raw) -> NamespaceQuota:
     """Decodes the limits for pods; nothing else is kept, because the status changes with every pod. Raises
     ValueError.
     """
@@ -61,7 +61,7 @@ def read(raw: Raw) -> ResourceQuota:
             amount = quantity.amount(measure.resource, value)
             hard[measure] = min(amount, hard.get(measure, amount))
     selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    return ResourceQuota(
+    return NamespaceQuota(
         raw["metadata"].get("namespace", ""),
         raw["metadata"]["name"],
         dict(sorted(hard.items())),
@@ -72,7 +72,7 @@ def read(raw: Raw) -> ResourceQuota:
     )
 
 
-def charged(pod: Charge, measure: Measure) -> int:
+def charged(pod: ChargedAmount, measure: Measure) -> int:
     """Returns what one pod counts for."""
     if measure.resource == PODS_RESOURCE:
         return 1
@@ -90,7 +90,7 @@ def _measure(key: str) -> Measure | None:
     return Measure(key.removeprefix(_REQUESTS))
 
 
-def _holds(scope: Scope, pod: Charge) -> bool:
+def _holds(scope: Scope, pod: ChargedAmount) -> bool:
     match scope.name:
         case "Terminating":
             return pod.terminating

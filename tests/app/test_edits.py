@@ -11,7 +11,7 @@ from api.resources import EVENTS
 from app.edits import ConfigurationFile, Edit
 from app.install import pod_of, user_info
 from app.serve import _error_in
-from app.setup import Options
+from app.setup import SetupOptions
 from controller.kube.client import Client
 from controller.kube.events import ObjectReference, Recorder
 from tests.eventually import eventually
@@ -42,7 +42,7 @@ class Mounted:
         (directory / "first" / "config.yaml").write_text(USED)
         (directory / "..data").symlink_to("first")
         self.path.symlink_to("..data/config.yaml")
-        options = Options(config=self.path)
+        options = SetupOptions(config=self.path)
         self.file = ConfigurationFile(self.path, USED, lambda text: _error_in(text, options), self.edits.append)
 
     async def edit(self, text: str) -> list[Edit]:

@@ -10,7 +10,7 @@ import pytest
 from api.objects import Raw, Resource
 from app import migrate
 from app.installations import API_SERVICES
-from app.migrate import APPLIED_SECONDS, Cluster, MigrationError
+from app.migrate import APPLIED_SECONDS, ClusterToMigrate, MigrationError
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from core.diagnosis.migration import Found
@@ -36,7 +36,7 @@ class Steps(Client):
         return {}
 
 
-def of(found: Found, monkeypatch: pytest.MonkeyPatch, *there: Raw) -> tuple[Steps, Cluster]:
+def of(found: Found, monkeypatch: pytest.MonkeyPatch, *there: Raw) -> tuple[Steps, ClusterToMigrate]:
     """Returns a cluster in which a migration finds this."""
 
     async def read(client: Client) -> Found:
@@ -44,7 +44,7 @@ def of(found: Found, monkeypatch: pytest.MonkeyPatch, *there: Raw) -> tuple[Step
 
     monkeypatch.setattr(migrate, "read", read)
     steps = Steps(*there)
-    return steps, Cluster(steps, steps, lambda step: None)
+    return steps, ClusterToMigrate(steps, steps, lambda step: None)
 
 
 async def test_kueue_without_a_deployment_is_not_taken_over_even_with_force(monkeypatch: pytest.MonkeyPatch) -> None:

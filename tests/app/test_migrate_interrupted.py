@@ -20,13 +20,13 @@ from api.objects import Raw, Resource
 from app import migrate
 from app.cluster import CONVERTED, CRDS, MUTATING, SECRETS, VALIDATING
 from app.installations import API_SERVICES, DEPLOYMENTS, ENDPOINT_SLICES, HELM, RECORD, SERVICES
-from app.migrate import Cluster, MigrationError
+from app.migrate import ClusterToMigrate, MigrationError
 from controller.kube.client import METHODS, READS, Body, Client, Verb
 from controller.kube.elector import LEASES
 from controller.kube.errors import from_status
 from tests.faults import Request
 from tests.standin import StandIn
-from webhook.configurations import Endpoint, Options, mutating, validating
+from webhook.configurations import Endpoint, HookOptions, mutating, validating
 
 NAMESPACE = "kueue-system"
 KUEUE, SEIRETSU = "kueue-webhook-service", "seiretsu-webhook-service"
@@ -105,7 +105,9 @@ class World(StandIn):
         self.have(SECRETS, RELEASE, metadata={"labels": {"owner": HELM, "name": "kueue"}})
         for service, name in ((KUEUE, "kueue"), (SEIRETSU, "seiretsu")):
             for resource, made in ((MUTATING, mutating), (VALIDATING, validating)):
-                hooks = made(Options(endpoint=Endpoint(service=service, namespace=NAMESPACE), name=name))["webhooks"]
+                hooks = made(HookOptions(endpoint=Endpoint(service=service, namespace=NAMESPACE), name=name))[
+                    "webhooks"
+                ]
                 if name == "seiretsu":
                     hooks = [{**each, "failurePolicy": "Ignore"} for each in hooks]
                 self.have(resource, f"{name}-{HOOKS[resource]}", webhooks=hooks)
@@ -160,7 +162,7 @@ class World(StandIn):
         return [each["failurePolicy"] for each in every] if all(found) else []
 
     def _ignoring(self) -> list[Raw]:
-        hooks = Options(endpoint=Endpoint(service=SEIRETSU, namespace=NAMESPACE), name="x")
+        hooks = HookOptions(endpoint=Endpoint(service=SEIRETSU, namespace=NAMESPACE), name="x")
         every = [each for made in (mutating, validating) for each in made(hooks)["webhooks"]]
         return [each for each in every if each["failurePolicy"] == "Ignore"]
 
@@ -218,7 +220,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate, "crds", SimpleNamespace(definitions=definitions, CONVERSION_PATH=crds.CONVERSION_PATH))
 
 
-Command = Callable[[Cluster], Awaitable[None]]
+Command = Callable[[ClusterToMigrate], Awaitable[None]]
 
 
 def run(world: World, command: Command, writes: int | None = None) -> list[str]:
@@ -226,7 +228,7 @@ def run(world: World, command: Command, writes: int | None = None) -> list[str]:
     process, before = Process(world, writes), len(world.done)
 
     async def whole() -> None:
-        await command(Cluster(process, process, lambda step: None))
+        await command(ClusterToMigrate(process, process, lambda step: None))
 
     try:
         asyncio.run(whole())

@@ -12,7 +12,7 @@ from app.cluster import MUTATING, VALIDATING
 from app.published import Published
 from certs import pki
 from certs.live import LiveContext
-from certs.pki import Pair
+from certs.pki import KeyPair
 from certs.plan import RenewalPolicy
 from controller.kube.client import Client
 from tests.eventually import eventually
@@ -24,11 +24,11 @@ NAMES = {MUTATING: "ours-mutating", VALIDATING: "ours-validating"}
 AT = {resource: f"{resource.path('', name)}" for resource, name in NAMES.items()}
 
 
-def authority() -> Pair:
+def authority() -> KeyPair:
     return pki.new_authority(NOW, RenewalPolicy().authority_life)
 
 
-def serve(live: LiveContext, signer: Pair) -> None:
+def serve(live: LiveContext, signer: KeyPair) -> None:
     leaf = pki.new_leaf(signer, ("localhost",), NOW, RenewalPolicy().leaf_life)
     live.load(leaf, signer.chain_pem, "localhost", NOW)
 
@@ -135,7 +135,7 @@ async def test_however_often_it_is_asked_a_certificate_is_verified_once(
 ) -> None:
     await eventually(lambda: world.published.known)
     assert world.published.complaint() == ""
-    verified: list[Pair] = []
+    verified: list[KeyPair] = []
     monkeypatch.setattr(pki, "verify_chain", lambda pair, *others: verified.append(pair))
     assert {world.published.complaint() for _ in range(100)} == {""}
     assert verified == []

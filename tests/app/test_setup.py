@@ -8,14 +8,14 @@ import pytest
 from api.configuration import ConfigurationError, load
 from app import tls
 from app.server import Address, Farewell
-from app.setup import Options, Setup, decide
+from app.setup import Setup, SetupOptions, decide
 from devcluster.certificates import Authority
 
 HOME = {"XDG_STATE_HOME": "/state"}
 
 
 def decided(text: str = "", *, install: bool = True, bind: str | None = None, cert_dir: Path | None = None) -> Setup:
-    return decide(Options(install=install, bind=bind, cert_dir=cert_dir), load(text), HOME)
+    return decide(SetupOptions(install=install, bind=bind, cert_dir=cert_dir), load(text), HOME)
 
 
 def test_out_of_a_cluster_one_local_port_serves_all_and_certificates_live_with_the_person() -> None:
@@ -124,10 +124,10 @@ def test_ciphers_without_forward_secrecy_are_left_out() -> None:
 def test_a_client_ca_is_read_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "ca.crt"
     path.write_bytes(Authority("clients").pair.certificate)
-    found = decide(Options(install=True, client_ca=path, client_names=("kube-apiserver",)), load(""), HOME)
+    found = decide(SetupOptions(install=True, client_ca=path, client_names=("kube-apiserver",)), load(""), HOME)
     assert (found.client_ca, found.client_names) == (path.read_bytes(), ("kube-apiserver",))
     path.write_text("nothing")
     with pytest.raises(ValueError, match=r"--client-ca .*: not a PEM certificate"):
-        decide(Options(install=True, client_ca=path), load(""), HOME)
+        decide(SetupOptions(install=True, client_ca=path), load(""), HOME)
     with pytest.raises(ValueError, match="--client-name has no effect without --client-ca"):
-        decide(Options(install=True, client_names=("a",)), load(""), HOME)
+        decide(SetupOptions(install=True, client_names=("a",)), load(""), HOME)

@@ -13,7 +13,7 @@ from certs import pki
 from certs.directory import DirectoryStore
 from certs.keeper import Keeper
 from certs.live import LiveContext
-from certs.pki import CertificateError, Pair
+from certs.pki import CertificateError, KeyPair
 from certs.plan import RenewalPolicy
 
 NAMES = ("localhost", "127.0.0.1")
@@ -56,7 +56,7 @@ async def call(port: int, bundle: bytes) -> bytes:
     return served
 
 
-def authority_and_leaf() -> tuple[Pair, Pair]:
+def authority_and_leaf() -> tuple[KeyPair, KeyPair]:
     now, policy = datetime.now(UTC), RenewalPolicy()
     authority = pki.new_authority(now, policy.authority_life)
     return authority, pki.new_leaf(authority, NAMES, now, policy.leaf_life)
@@ -70,7 +70,7 @@ async def test_a_pair_that_does_not_match_is_refused_and_the_old_one_serves_on()
     live.load(leaf, authority.chain_pem, "localhost", now)
     async with echo(live) as port:
         before = await call(port, authority.chain_pem)
-        mismatched = Pair(leaf.certificate, leaf.chain_pem, stranger.key_pem)
+        mismatched = KeyPair(leaf.certificate, leaf.chain_pem, stranger.key_pem)
         with pytest.raises(CertificateError, match="cannot be served"):
             live.load(mismatched, authority.chain_pem, "localhost", now)
         with pytest.raises(CertificateError, match="does not verify"):

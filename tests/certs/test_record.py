@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certs import pki, record
-from certs.pki import Certificate, CertificateError, Pair
+from certs.pki import Certificate, CertificateError, KeyPair
 from certs.plan import RenewalPolicy, RotationStep, decide
-from certs.record import Record
+from certs.record import CertificateRecord
 from tests.effort import cases
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -19,11 +19,11 @@ POLICY = RenewalPolicy()
 NAMES = ("seiretsu.example.svc", "127.0.0.1")
 
 
-def created(now: datetime = NOW) -> Record:
-    return record.after(Record(), RotationStep.CREATE, now, POLICY)
+def created(now: datetime = NOW) -> CertificateRecord:
+    return record.after(CertificateRecord(), RotationStep.CREATE, now, POLICY)
 
 
-def rotating(now: datetime = NOW) -> Record:
+def rotating(now: datetime = NOW) -> CertificateRecord:
     return record.after(created(now), RotationStep.START_ROTATION, now, POLICY)
 
 
@@ -35,7 +35,7 @@ def test_what_was_written_is_read_back() -> None:
 
 
 def test_nothing_is_read_as_no_ca_and_no_complaint() -> None:
-    assert record.read({}) == (Record(), [])
+    assert record.read({}) == (CertificateRecord(), [])
 
 
 GARBAGE = [
@@ -74,7 +74,7 @@ def test_any_bytes_are_read_without_raising(data: dict[str, bytes]) -> None:
     assert found.signing is None
 
 
-def leaves_alive(leaves: list[Pair], now: datetime) -> list[Pair]:
+def leaves_alive(leaves: list[KeyPair], now: datetime) -> list[KeyPair]:
     return [leaf for leaf in leaves if leaf.certificate.valid_at(now)]
 
 
@@ -83,7 +83,7 @@ def test_whatever_the_pace_every_living_leaf_verifies_and_no_ca_signs_unpublishe
     passes: list[tuple[int, bool]],
 ) -> None:
     """Passes at random times, the publication seen or not: rotation is safe at every one of them."""
-    leaves: list[Pair] = []
+    leaves: list[KeyPair] = []
     now, current, published = NOW, created(), frozenset[str]()
     for seconds, seen in passes:
         now += timedelta(seconds=seconds)

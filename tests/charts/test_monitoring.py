@@ -25,7 +25,7 @@ from certs.directory import DirectoryStore
 from certs.keeper import Keeper
 from certs.live import LiveContext
 from certs.pki import new_authority
-from certs.record import Record
+from certs.record import CertificateRecord
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.flow.budget import Budget
@@ -68,7 +68,7 @@ def served() -> dict[str, set[str]]:
     live = LiveContext()
     live.pair = new_authority(datetime.now(UTC), timedelta(days=1))
     keeper = Keeper(DirectoryStore(Path()), live, ("localhost",), clock=lambda: datetime.now(UTC))
-    keeper.record = Record(live.pair)
+    keeper.record = CertificateRecord(live.pair)
     for collected in (*metrics.registry.collect(), *of_certificates(live, keeper), *of_the_controller):
         for sample in collected.samples:
             found.setdefault(sample.name, set()).update(sample.labels)

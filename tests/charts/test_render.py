@@ -10,11 +10,10 @@ import yaml
 from api import crds
 from api.configuration import load
 from api.objects import Raw
-from app.setup import Options as ServeOptions
-from app.setup import decide
+from app.setup import SetupOptions, decide
 from tests.charts.rendering import CHART, POLICIES_SERVED, VALIDATING_SERVED, documents, helm, only, refusal, rendered
 from webhook.backstop import policies
-from webhook.configurations import Endpoint, Options, mutating, validating
+from webhook.configurations import Endpoint, HookOptions, mutating, validating
 from webhook.settings import Account, Controllers, Settings
 
 pytestmark = pytest.mark.cluster
@@ -66,7 +65,7 @@ def configured(text: str) -> dict[str, str]:
 )
 def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settings: Settings) -> None:
     documents = render(**{key: value.replace(",", "\\,") for key, value in configured(text).items()})
-    options = Options(
+    options = HookOptions(
         settings=settings,
         endpoint=Endpoint(service="seiretsu-webhook-service", namespace="queues"),
         account=Account("system:serviceaccount:queues:seiretsu"),
@@ -123,7 +122,7 @@ def test_admission_policies_are_rendered_where_they_are_served(text: str, settin
     found = [each for each in render(served=POLICIES_SERVED, **configured(text)) if "AdmissionPolicy" in each["kind"]]
     for each in found:
         assert each["metadata"].pop("labels")["app.kubernetes.io/instance"] == "seiretsu"
-    options = Options(settings=settings, name="seiretsu", account=Account("system:serviceaccount:queues:seiretsu"))
+    options = HookOptions(settings=settings, name="seiretsu", account=Account("system:serviceaccount:queues:seiretsu"))
     # helm sorts what it renders by kind
     assert in_order(found) == in_order(policies(options))
     validating_alone = render(served=VALIDATING_SERVED, **configured(text))
@@ -206,7 +205,7 @@ def test_with_cert_manager_its_ca_goes_into_every_webhook_and_its_secret_is_what
     pod = only(documents, "Deployment")["spec"]["template"]["spec"]
     assert {"name": "cert", "secret": {"secretName": certificate["spec"]["secretName"]}} in pod["volumes"]
     text = only(documents, "ConfigMap")["data"]["controller_manager_config.yaml"]
-    setup = decide(ServeOptions(), load(text), {})
+    setup = decide(SetupOptions(), load(text), {})
     assert setup.mounted
     mounts = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
     assert mounts["cert"] == str(setup.cert_dir)

@@ -9,7 +9,7 @@ from app.cluster import CRDS, MUTATING, VALIDATING
 from cli.bundle import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, collect
 from cli.installation import SERVICES
 from controller.kube.client import Client
-from webhook.configurations import Options, mutating, validating
+from webhook.configurations import HookOptions, mutating, validating
 
 OURS, OTHER = {"app.kubernetes.io/name": "seiretsu"}, {"app.kubernetes.io/name": "another"}
 
@@ -60,7 +60,7 @@ async def test_nothing_of_other_products_is_collected() -> None:
     """Neither of products with webhooks and CRDs of their own, nor of policy engines with rules for our kinds, nor of
     what else runs in our namespace.
     """
-    options = Options()
+    options = HookOptions()
     ours, service = options.endpoint.namespace, options.endpoint.service
     policy = webhooks("policies", "kueue.x-k8s.io")
     theirs = {"kind": "CustomResourceDefinition", **named("certificates.cert-manager.io"), "spec": {"versions": []}}

@@ -22,7 +22,7 @@ from tests.eventually import WAIT, eventually
 from tests.serving import AS_US
 from webhook.backstop import BELOW, BY_HAND, LABELLED, MOVED, RESIZED, UNMARKED, policies
 from webhook.claims import NOT_CONTROLLED
-from webhook.configurations import Options
+from webhook.configurations import HookOptions
 from webhook.settings import Account, Controllers, Settings
 
 pytestmark = pytest.mark.cluster
@@ -39,7 +39,7 @@ def plane() -> Iterator[ControlPlane]:
     """A control plane with both kinds of jobs, the policies, and no Seiretsu; JobSets have no controller."""
     with ControlPlane.start(spec=Spec(nodes=())) as started:
         define(World(started, "default"), JOBSET)
-        options = Options(settings=SETTINGS, account=Account(AS_CONTROLLER["Impersonate-User"]))
+        options = HookOptions(settings=SETTINGS, account=Account(AS_CONTROLLER["Impersonate-User"]))
         items = {"apiVersion": "v1", "kind": "List", "items": policies(options)}
         started.kubectl("apply", "-f", "-", stdin=json.dumps(items), check=True)
         # The API server learns of policies a moment after it has stored them.

@@ -31,7 +31,7 @@ from certs import pki
 from certs.keeper import PASS_EVERY, Keeper
 from certs.live import LiveContext
 from certs.plan import RenewalPolicy, RotationStep
-from certs.record import Record
+from certs.record import CertificateRecord
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
@@ -41,7 +41,7 @@ from tests.cluster.steady import creating
 from tests.effort import LONG
 from tests.eventually import PATIENCE, eventually
 from tests.webhook.cluster import cluster, job, review
-from webhook.configurations import Endpoint, Options, mutating
+from webhook.configurations import Endpoint, HookOptions, mutating
 from webhook.routes import routes
 from webhook.settings import Context, Settings
 
@@ -153,8 +153,8 @@ def encoded(data: Mapping[str, bytes]) -> dict[str, str]:
     return {name: base64.b64encode(value).decode() for name, value in data.items()}
 
 
-def expired() -> Record:
-    return Record(pki.new_authority(datetime.now(UTC) - timedelta(days=2), timedelta(days=1)))
+def expired() -> CertificateRecord:
+    return CertificateRecord(pki.new_authority(datetime.now(UTC) - timedelta(days=2), timedelta(days=1)))
 
 
 STRANGER = pki.new_authority(datetime.now(UTC), timedelta(days=1))
@@ -326,13 +326,13 @@ async def test_t7_a_rotation_of_the_ca_with_short_lived_certificates_fails_no_ca
     """
     monkeypatch.setattr(keeper_module, "PASS_EVERY", PASS_SECONDS)
     policy = RenewalPolicy(leaf_life=timedelta(seconds=LEAF_SECONDS), publish_wait=timedelta(seconds=WAIT_SECONDS))
-    due = Record(pki.new_authority(datetime.now(UTC) - timedelta(days=300), timedelta(days=365)))
+    due = CertificateRecord(pki.new_authority(datetime.now(UTC) - timedelta(days=300), timedelta(days=365)))
     assert await SecretStore(client, SECRET, NAMESPACE).write(due.data(), "")
     failures, widths, connections = list[str](), list[int](), 0
     async with AsyncExitStack() as stack:
         one, other = [await stack.enter_async_context(Replica(client, policy)) for _ in range(2)]
         endpoint = Endpoint(url=f"https://{one.listener.bound}")
-        options = Options(endpoint=endpoint, name=HOOKS.removesuffix("-mutating-webhook-configuration"))
+        options = HookOptions(endpoint=endpoint, name=HOOKS.removesuffix("-mutating-webhook-configuration"))
         await client.create(MUTATING, mutating(options))
         await one.keeper.tick()
 

@@ -23,7 +23,7 @@ from tests.cluster.accounts import tenant
 from tests.cluster.world import World, condition, job
 from tests.observing import observing
 from tests.serving import Served
-from webhook.configurations import Endpoint, Options, validating
+from webhook.configurations import Endpoint, HookOptions, validating
 from webhook.settings import Account
 
 pytestmark = [pytest.mark.cluster, pytest.mark.exceeds]
@@ -314,7 +314,7 @@ def without_policies(world: World, served: Served) -> Iterator[None]:
     live = json.loads(kubectl("get", name, "-o", "json").stdout)
     bundle = b64decode(live["webhooks"][0]["clientConfig"]["caBundle"])
     account = Account(AS_CONTROLLER["Impersonate-User"])
-    options = Options(endpoint=Endpoint(url=f"https://{served.address}"), ca_bundle=bundle, account=account)
+    options = HookOptions(endpoint=Endpoint(url=f"https://{served.address}"), ca_bundle=bundle, account=account)
     wanted = validating(options)
     there = {each["name"] for each in live["webhooks"]}
     wanted["metadata"]["name"] = "second-line"

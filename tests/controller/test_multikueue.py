@@ -30,7 +30,7 @@ from controller.kube.errors import AlreadyExists, ApiError, Fenced, Forbidden, U
 from controller.kube.store import Store, verbatim
 from controller.metrics.counters import QueueingMetrics
 from controller.multikueue import files
-from controller.multikueue.clusters import FAILED_SECONDS, Cluster
+from controller.multikueue.clusters import FAILED_SECONDS, WorkerCluster
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.multikueue.workloads import AT_ONCE, TAKE_OVER_SECONDS, MultiKueue
 from controller.run.watched import rows
@@ -133,7 +133,7 @@ class World:
             turned=lambda remote: clusters._remote_turned(cluster, remote),
             clock=lambda: self.now,
         )
-        cluster = clusters._known[name] = Cluster(remote=remote)
+        cluster = clusters._known[name] = WorkerCluster(remote=remote)
         if connected:
             remote.lost_since = None
         if copied is not None:
@@ -344,7 +344,7 @@ async def test_without_the_lease_nothing_is_written_in_a_worker(monkeypatch: pyt
     clusters = world.multikueue.clusters
     clusters.client = cast(Any, Mock(may_write=lambda: False))
     monkeypatch.setattr(clusters, "_start", lambda work, name: work.close())
-    cluster = clusters._known["w1"] = Cluster()
+    cluster = clusters._known["w1"] = WorkerCluster()
     clusters._connect("w1", cluster, "", Connection("http://127.0.0.1:1"))
     remote = cluster.remote
     assert remote is not None
@@ -646,7 +646,7 @@ async def test_a_cancelled_reconcile_connects_nothing_more() -> None:
             await ending.wait()
 
     before = asyncio.create_task(connection())
-    world.multikueue.clusters._known["gone"] = Cluster(task=before)
+    world.multikueue.clusters._known["gone"] = WorkerCluster(task=before)
     await asyncio.sleep(0)
     reconcile = asyncio.create_task(world.multikueue.clusters.reconcile("gone"))
     await asyncio.sleep(0)
@@ -842,7 +842,7 @@ def test_queues_that_may_not_be_read_do_not_make_a_worker_lost() -> None:
     queue: Raw = {"metadata": {"name": "cq", "uid": "u", "resourceVersion": "1"}, "spec": {}}
     remote.survey.caches.cluster_queues.observe("ADDED", queue)
     told.assert_called_once_with()
-    world.multikueue.clusters._known["w1"] = Cluster(remote=remote)
+    world.multikueue.clusters._known["w1"] = WorkerCluster(remote=remote)
     remote.lost_since = None
     quotas = world.multikueue.quotas
     of_check: Raw = {"spec": {"clusters": ["w1"]}}

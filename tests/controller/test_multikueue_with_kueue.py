@@ -19,7 +19,7 @@ from api import resources
 from api.names import CheckState, Condition
 from api.objects import Key, Raw, Resource, key_of
 from controller.kube.errors import Conflict
-from controller.multikueue.clusters import Cluster
+from controller.multikueue.clusters import WorkerCluster
 from controller.multikueue.remote import Remote
 from core.actions import Wait
 from core.jobs.kinds import BATCH_JOB
@@ -174,7 +174,7 @@ class Manager(World):
             turned=lambda remote: clusters._remote_turned(clusters._known["kueue"], remote),
             clock=lambda: self.now,
         )
-        clusters._known["kueue"] = Cluster(remote=self.remote)
+        clusters._known["kueue"] = WorkerCluster(remote=self.remote)
         self.observe(BATCH_JOB.resource, job())
         self.observe(resources.WORKLOADS, workload(status=self.waiting()))
         self.key = key_of(workload())

@@ -22,8 +22,8 @@ from api.objects import Resource
 from cli.manifests import Document
 from cli.scenario import Scenario
 from cli.simulator import Played, play
-from cli.trace import Submission
-from cli.world import Rules, World, admitted
+from cli.trace import TracedJob
+from cli.world import PlayedRules, World, admitted
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.kube.errors import Conflict, NotFound
@@ -180,7 +180,7 @@ class Controlled:
                 task.cancel()
         self.caches.state.check()
 
-    def _next(self, waiting: list[tuple[int, Submission]]) -> float | None:
+    def _next(self, waiting: list[tuple[int, TracedJob]]) -> float | None:
         moments = [*self.ends.values(), *(one.at for _, one in waiting[:1])]
         wake = self.caches.state.next_wake(self.now)
         if wake is not None and wake > self.now:
@@ -191,7 +191,7 @@ class Controlled:
         raw = {**raw, "metadata": {"uid": raw["metadata"]["name"], **raw["metadata"]}}
         self.caches.stores[resource].observe("ADDED", self.server.put(resource, copy.deepcopy(raw)))
 
-    def _submit(self, number: int, one: Submission) -> None:
+    def _submit(self, number: int, one: TracedJob) -> None:
         job, _ = admitted(one.job, self.world.admission)
         given = {"uid": f"{number:08d}", "creationTimestamp": stamp(self.now)}
         self._enter(JOBS, {**job, "metadata": {**job["metadata"], **given}})
@@ -297,7 +297,7 @@ def queues(draw: st.DrawFn) -> list[Document]:
 
 def submission(
     number: int, slot: int, queue: str, cpu: int, priority: str, rounds: int, least: int | None
-) -> Submission:
+) -> TracedJob:
     """A Job; no two sums of running times are equal, so no two things happen at one moment."""
     labels = {"kueue.x-k8s.io/queue-name": queue, **({"kueue.x-k8s.io/priority-class": priority} if priority else {})}
     annotations = {"kueue.x-k8s.io/job-min-parallelism": str(least)} if least is not None else {}
@@ -310,7 +310,7 @@ def submission(
     }
     metadata = {"name": f"job-{number}", "namespace": "ns", "labels": labels, "annotations": annotations}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
-    return Submission(1000.0 * slot, job, 1000.0 * rounds + 2.0**number, origin=f"job-{number}")
+    return TracedJob(1000.0 * slot, job, 1000.0 * rounds + 2.0**number, origin=f"job-{number}")
 
 
 @st.composite
@@ -334,7 +334,7 @@ def test_the_controller_admits_and_preempts_whom_the_simulation_does_at_the_same
     scenario: Scenario, fair: bool
 ) -> None:
     policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
-    played = play(scenario, Rules(Settings(policy=policy)))
+    played = play(scenario, PlayedRules(Settings(policy=policy)))
     controlled = Controlled(scenario, policy)
     asyncio.run(controlled.play())
     assert not played.unplayed
@@ -354,7 +354,7 @@ def test_the_property_is_of_cases_that_matter() -> None:
         if wanted <= seen:
             return  # which cases are drawn depends on the text of this function: as many as it takes
         policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
-        for course in play(scenario, Rules(Settings(policy=policy))).timeline.courses.values():
+        for course in play(scenario, PlayedRules(Settings(policy=policy))).timeline.courses.values():
             seen.update({"second flavor"} if any("f1" in str(a.admission) for a in course.attempts) else ())
             seen.update({a.reason for a in course.attempts if a.reason})
             least = course.arrival.workload.pod_sets[0].count

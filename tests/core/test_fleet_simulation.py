@@ -17,7 +17,7 @@ from core.model import AdmissionCheck, Key, Preemption, Workload
 from core.model.policy import SchedulingPolicy
 from core.model.queues import CheckRule
 from core.multikueue.group import Policy
-from core.simulation.fleet import Cluster, FleetTimeline, Origin, simulate_fleet
+from core.simulation.fleet import FleetTimeline, Origin, PlayedCluster, simulate_fleet
 from core.simulation.simulation import Arrival, simulate
 from core.state.state import State
 from core.wire import decode
@@ -55,8 +55,8 @@ def queues(cpu: int, *, checks: tuple[str, ...] = (), **fields: Any) -> State:
     return found
 
 
-def worker(cpu: int, *own: Arrival, preemption: Preemption | None = None) -> Cluster:
-    return Cluster(queues(cpu, preemption=preemption or Preemption()), own, read=read)
+def worker(cpu: int, *own: Arrival, preemption: Preemption | None = None) -> PlayedCluster:
+    return PlayedCluster(queues(cpu, preemption=preemption or Preemption()), own, read=read)
 
 
 def job(managed_by: str = MULTIKUEUE_CONTROLLER) -> Raw:
@@ -65,7 +65,7 @@ def job(managed_by: str = MULTIKUEUE_CONTROLLER) -> Raw:
 
 def play(
     jobs: list[Arrival],
-    workers: dict[str, Cluster],
+    workers: dict[str, PlayedCluster],
     *,
     policy: Policy | None = None,
     manager: State | None = None,
@@ -83,7 +83,7 @@ def play(
         )
         for each in jobs
     }
-    here = Cluster(manager or queues(1000, checks=("mk",)), tuple(jobs), read=read)
+    here = PlayedCluster(manager or queues(1000, checks=("mk",)), tuple(jobs), read=read)
     return simulate_fleet(here, workers, origins, {"mk": configured or tuple(workers)}, policy or Policy(), until=until)
 
 

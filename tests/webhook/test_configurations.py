@@ -14,14 +14,14 @@ from core.jobs.external import plural
 from core.jobs.owners import KNOWN
 from core.model import Raw
 from tests.webhook.cluster import job, review
-from webhook.configurations import Endpoint, Options, mutating, validating, written_by
+from webhook.configurations import Endpoint, HookOptions, mutating, validating, written_by
 from webhook.review import parse
 from webhook.settings import Account, Settings
 
 QUEUE = {Label.QUEUE_NAME: "main"}
 
 
-def _webhook(name: str, options: Options) -> Raw:
+def _webhook(name: str, options: HookOptions) -> Raw:
     (found,) = (
         webhook
         for configuration in (mutating(options), validating(options))
@@ -39,7 +39,7 @@ def _reaches(
     *,
     spec_before: Raw | None = None,
     user: str = "alice",
-    options: Options | None = None,
+    options: HookOptions | None = None,
 ) -> bool:
     """Whether all match conditions of the webhook hold, as the API server evaluates them."""
     variables = {
@@ -47,13 +47,13 @@ def _reaches(
         "oldObject": None if old is None else {"metadata": old, "spec": spec_before or {}},
         "request": {"operation": "CREATE" if old is None else "UPDATE", "userInfo": {"username": user}},
     }
-    conditions = _webhook(name, options or Options()).get("matchConditions", ())
+    conditions = _webhook(name, options or HookOptions()).get("matchConditions", ())
     return all(cel.evaluate(condition["expression"], variables) is True for condition in conditions)
 
 
 def test_a_workload_that_the_controller_writes_is_not_compared() -> None:
     """An expression that reads what is not there fails; the API server evaluates all conditions of a hook."""
-    options = Options(account=Account("system:serviceaccount:a:b"))
+    options = HookOptions(account=Account("system:serviceaccount:a:b"))
     request = {"operation": "UPDATE", "userInfo": {"username": options.account.name}}
     *_, last = _webhook("vworkload.kb.io", options)["matchConditions"]
     assert cel.evaluate(last["expression"], {"request": request}) is False
@@ -82,7 +82,7 @@ def test_only_queued_jobs_reach_us(hook: str, new: Raw, old: Raw | None, reaches
 
 
 def test_every_job_of_managed_namespaces_is_sent_if_all_jobs_are_managed() -> None:
-    options = Options(settings=Settings(manage_jobs_without_queue_name=True))
+    options = HookOptions(settings=Settings(manage_jobs_without_queue_name=True))
     assert _reaches("mjob.kb.io", {}, options=options)
     assert _reaches("vjob.kb.io", {}, {}, options=options)
     assert "mjob-default.kb.io" not in [webhook["name"] for webhook in mutating(options)["webhooks"]]
@@ -112,7 +112,7 @@ def test_pods_reach_us_when_they_are_queued_and_their_changes_while_they_are_wat
     hook: str, new: Raw, old: Raw | None, of_pods: bool, of_owners: bool, without_queue_name: bool
 ) -> None:
     for settings, reaches in ((PODS, of_pods), (PODS_OF_OWNERS, of_owners)):
-        options = Options(replace(settings, manage_jobs_without_queue_name=without_queue_name))
+        options = HookOptions(replace(settings, manage_jobs_without_queue_name=without_queue_name))
         assert _reaches(hook, new, old, options=options) is reaches
 
 
@@ -123,14 +123,14 @@ def test_pods_reach_us_when_they_are_queued_and_their_changes_while_they_are_wat
 def test_a_change_of_a_pod_behind_our_gate_reaches_us_although_the_pod_is_not_watched(
     settings: Settings, gate: str, reaches: bool
 ) -> None:
-    options = Options(replace(settings, manage_jobs_without_queue_name=True))
+    options = HookOptions(replace(settings, manage_jobs_without_queue_name=True))
     before = {"schedulingGates": [{"name": gate}]}
     assert _reaches("vpod.kb.io", MARKED, MARKED, spec_before=before, options=options) is reaches
 
 
 @pytest.mark.parametrize("settings", [PODS, PODS_OF_OWNERS], ids=["pods", "pods of queued owners"])
 def test_pods_that_name_no_queue_are_only_sent_where_pods_are_queued_themselves(settings: Settings) -> None:
-    options = Options(settings)
+    options = HookOptions(settings)
     names = {webhook["name"] for found in (mutating(options), validating(options)) for webhook in found["webhooks"]}
     expected = {"mpod.kb.io", "vpod.kb.io", "mpod-owner.kb.io", "vpod-owner.kb.io", "vpod-counted.kb.io"}
     if settings is PODS:
@@ -141,7 +141,7 @@ def test_pods_that_name_no_queue_are_only_sent_where_pods_are_queued_themselves(
 
 
 def test_a_hook_that_may_refuse_gets_only_queued_jobs_and_seiretsus_kinds() -> None:
-    for configuration in (mutating(Options()), validating(Options())):
+    for configuration in (mutating(HookOptions()), validating(HookOptions())):
         for webhook in configuration["webhooks"]:
             (rule,) = webhook["rules"]
             ours = rule["apiGroups"] == ["kueue.x-k8s.io"]
@@ -157,7 +157,7 @@ def test_system_namespaces_and_seiretsus_are_never_matched_with_any_selector() -
     }
     settings = Settings(namespace="queueing", managed_jobs_namespace_selector=chosen)
     for name in ("mjob.kb.io", "mjob-default.kb.io", "vjob.kb.io"):
-        assert _webhook(name, Options(settings=settings))["namespaceSelector"] == {
+        assert _webhook(name, HookOptions(settings=settings))["namespaceSelector"] == {
             "matchLabels": {"team": "a"},
             "matchExpressions": [
                 {"key": "env", "operator": "In", "values": ["prod"]},
@@ -172,9 +172,9 @@ def test_system_namespaces_and_seiretsus_are_never_matched_with_any_selector() -
 
 def test_selectors_exclude_what_conditions_need_not_read() -> None:
     """The API server decodes an object once more for the conditions of each hook whose selectors match it."""
-    unqueued = _webhook("mjob-default.kb.io", Options())
+    unqueued = _webhook("mjob-default.kb.io", HookOptions())
     assert unqueued["objectSelector"] == {"matchExpressions": [{"key": Label.QUEUE_NAME, "operator": "DoesNotExist"}]}
-    unmanaged = _webhook("job-unmanaged-feedback.kb.io", Options(settings=Settings(namespace="queueing")))
+    unmanaged = _webhook("job-unmanaged-feedback.kb.io", HookOptions(settings=Settings(namespace="queueing")))
     assert unmanaged["namespaceSelector"] == {
         "matchExpressions": [
             {
@@ -188,7 +188,7 @@ def test_selectors_exclude_what_conditions_need_not_read() -> None:
 
 def test_writes_of_the_controller_are_not_sent_to_the_hooks() -> None:
     account = "system:serviceaccount:kueue-system:seiretsu"
-    options = Options(account=Account(account))
+    options = HookOptions(account=Account(account))
     assert not _reaches("vworkload.kb.io", {}, {}, user=account, options=options)
     assert _reaches("vworkload.kb.io", {}, {}, user="alice", options=options)
     assert _reaches("mjob.kb.io", {"labels": QUEUE}, user=account, options=options), "a new job waits, whoever makes it"
@@ -197,7 +197,7 @@ def test_writes_of_the_controller_are_not_sent_to_the_hooks() -> None:
 
 
 def test_a_persons_write_with_the_controllers_account_is_validated() -> None:
-    shared = Options(account=Account("admin", shared=True))
+    shared = HookOptions(account=Account("admin", shared=True))
     assert _reaches("vjob.kb.io", {"labels": QUEUE}, {"labels": QUEUE}, user="admin", options=shared)
 
 
@@ -222,7 +222,7 @@ def test_policies_recognize_the_controller_by_the_same_rule_as_the_webhook(
 def test_kueues_names_and_paths_are_kept() -> None:
     found = {
         webhook["name"]: webhook["clientConfig"]["service"]["path"]
-        for configuration in (mutating(Options()), validating(Options()))
+        for configuration in (mutating(HookOptions()), validating(HookOptions()))
         for webhook in configuration["webhooks"]
     }
     own = {name for name in found if "-owner" in name or "-counted" in name}
@@ -253,19 +253,19 @@ def test_kueues_names_and_paths_are_kept() -> None:
 
 
 def test_workloads_lose_their_min_counts_only_where_partial_admission_is_off() -> None:
-    options = Options(settings=Settings(gates={"PartialAdmission": False}))
+    options = HookOptions(settings=Settings(gates={"PartialAdmission": False}))
     assert "mworkload.kb.io" in [webhook["name"] for webhook in mutating(options)["webhooks"]]
 
 
 def test_an_integration_that_is_off_has_no_hooks() -> None:
-    options = Options(settings=Settings(frameworks=frozenset()))
+    options = HookOptions(settings=Settings(frameworks=frozenset()))
     names = [webhook["name"] for webhook in (*mutating(options)["webhooks"], *validating(options)["webhooks"])]
     assert not [name for name in names if "job" in name]
 
 
 def test_one_webhook_in_full() -> None:
     endpoint = Endpoint(url="https://127.0.0.1:9443/")
-    webhook = _webhook("mjob.kb.io", Options(endpoint=endpoint, ca_bundle=b"PEM"))
+    webhook = _webhook("mjob.kb.io", HookOptions(endpoint=endpoint, ca_bundle=b"PEM"))
     conditions = webhook.pop("matchConditions")
     assert [condition["name"] for condition in conditions] == ["queued"]
     assert webhook == {
@@ -302,7 +302,7 @@ def test_one_webhook_in_full() -> None:
 
 
 def test_the_hook_of_jobs_without_a_queue_times_out_after_two_seconds_and_is_ignored() -> None:
-    webhook = _webhook("mjob-default.kb.io", Options(timeout_seconds=10))
+    webhook = _webhook("mjob-default.kb.io", HookOptions(timeout_seconds=10))
     assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 2)
 
 
@@ -335,7 +335,7 @@ OF_OTHERS = [
 @pytest.mark.parametrize(("hook", "made", "reaches"), OF_OTHERS)
 def test_objects_of_other_kinds_are_sent_only_if_they_name_a_queue(hook: str, made: Raw, reaches: bool) -> None:
     variables = {"object": made, "oldObject": None, "request": {"operation": "CREATE", "userInfo": {"username": "a"}}}
-    conditions = _webhook(hook, Options())["matchConditions"]
+    conditions = _webhook(hook, HookOptions())["matchConditions"]
     assert all(cel.evaluate(each["expression"], variables) is True for each in conditions) is reaches
 
 
@@ -343,7 +343,7 @@ OTHERS = ("mjob-owner.kb.io", "vjob-owner.kb.io", "vpod-counted.kb.io")
 
 
 def test_what_the_policies_refuse_needs_no_hook_where_they_are_enforced() -> None:
-    options = Options(Settings(policies=True))
+    options = HookOptions(Settings(policies=True))
     names = {webhook["name"] for found in (mutating(options), validating(options)) for webhook in found["webhooks"]}
     assert names & {*OTHERS} == {"mjob-owner.kb.io"}, "only a webhook can take the controller from an owner reference"
 
@@ -358,7 +358,7 @@ def test_what_the_policies_refuse_needs_no_hook_where_they_are_enforced() -> Non
     ],
 )
 def test_what_controllers_write_is_not_compared(hook: str, user: str) -> None:
-    options = Options(account=Account("system:serviceaccount:ours:seiretsu"))
+    options = HookOptions(account=Account("system:serviceaccount:ours:seiretsu"))
     (condition,) = _webhook(hook, options)["matchConditions"]
     request = {"operation": "UPDATE", "userInfo": {"username": user}}
     assert cel.evaluate(condition["expression"], {"request": request}) is False, "nothing else is read"

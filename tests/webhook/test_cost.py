@@ -39,7 +39,7 @@ from tests.effort import cases
 from tests.webhook.cluster import ask, job, review, review_of
 from webhook.conversion import answer as converted
 from webhook.hooks import HOOKS
-from webhook.policy import Entry, FeedbackPolicy
+from webhook.policy import FeedbackPolicy, PolicyEntry
 from webhook.routes import answer
 from webhook.settings import ADVICE_SECONDS, Context, Settings
 
@@ -333,7 +333,7 @@ def _patch(response: Raw) -> bytes:
 def test_an_object_that_was_not_judged_is_refused_where_a_rule_refuses() -> None:
     large = crowded(MOST_FIELDS)
     large = {**large, "spec": {**large["spec"], "suspend": True}}
-    refusing = Settings(feedback=FeedbackPolicy((Entry("request-too-large", "Deny"),)))
+    refusing = Settings(feedback=FeedbackPolicy((PolicyEntry("request-too-large", "Deny"),)))
     response = ask("/validate-batch-v1-job", review(large), knows=KNOWN, settings=refusing)
     assert response["allowed"] is False
     assert response["status"]["message"] == f"{TOO_LARGE.message} (rule not-judged)"
@@ -342,7 +342,7 @@ def test_an_object_that_was_not_judged_is_refused_where_a_rule_refuses() -> None
 def test_a_change_that_was_not_judged_to_the_end_is_refused_where_a_rule_refuses() -> None:
     """The time ends after the labels: what was so before the change is then not judged either."""
     ticks = itertools.count()
-    refusing = Settings(feedback=FeedbackPolicy((Entry("request-too-large", "Deny"),)))
+    refusing = Settings(feedback=FeedbackPolicy((PolicyEntry("request-too-large", "Deny"),)))
     context = Context(
         refusing, KNOWN, clock=itertools.count().__next__, worked=lambda: next(ticks) * ADVICE_SECONDS * 0.1
     )

@@ -19,7 +19,7 @@ from tests.core.feedback.table import WORLDS
 from tests.core.feedback.world import running, waiting, world
 from tests.webhook.cluster import ask, job, review, review_of
 from webhook.hooks import HOOKS
-from webhook.policy import Entry, FeedbackPolicy
+from webhook.policy import FeedbackPolicy, PolicyEntry
 from webhook.policy import policy as policy_of
 from webhook.review import Request, Response, shortened
 from webhook.routes import answer
@@ -40,7 +40,7 @@ def queued(queue: str = "main", cpu: str = "1", **fields: Any) -> Raw:
     return job(labels={Label.QUEUE_NAME: queue}, suspend=True, template=template, **fields)
 
 
-def policy(*entries: Entry) -> Settings:
+def policy(*entries: PolicyEntry) -> Settings:
     return Settings(feedback=FeedbackPolicy(entries))
 
 
@@ -54,21 +54,23 @@ def test_a_valid_job_is_allowed_without_a_warning() -> None:
 
 
 def test_a_rule_set_to_deny_refuses_and_names_itself() -> None:
-    settings = policy(Entry("local-queue-not-found", "Deny"))
+    settings = policy(PolicyEntry("local-queue-not-found", "Deny"))
     response = ask(VALIDATE, review(queued("mian")), knows=world(), settings=settings)
     assert response["allowed"] is False
     assert response["status"]["message"] == f"{MISSPELT} (rule local-queue-not-found)"
 
 
 def test_a_rule_set_to_ignore_gives_no_warning() -> None:
-    settings = policy(Entry("local-queue-not-found", "Ignore"))
+    settings = policy(PolicyEntry("local-queue-not-found", "Ignore"))
     assert ask(VALIDATE, review(queued("mian")), knows=world(), settings=settings) == {"uid": "u-1", "allowed": True}
 
 
 @pytest.mark.parametrize(("team", "allowed"), [("a", False), ("b", True)])
 def test_the_first_entry_whose_namespaces_match_counts(team: str, allowed: bool) -> None:
     selector = Selector((Requirement("team", "In", (team,)),))
-    settings = policy(Entry("local-queue-not-found", "Deny", selector), Entry("local-queue-not-found", "Ignore"))
+    settings = policy(
+        PolicyEntry("local-queue-not-found", "Deny", selector), PolicyEntry("local-queue-not-found", "Ignore")
+    )
     assert ask(VALIDATE, review(queued("mian")), knows=world(), settings=settings)["allowed"] is allowed
 
 
@@ -85,14 +87,14 @@ seiretsu:
     loaded = load(text, feedback_rules=NAMES)
     assert policy_of(loaded.configuration.seiretsu.feedback) == FeedbackPolicy(
         (
-            Entry("local-queue-not-found", "Deny", Selector((Requirement("team", "In", ("a",)),))),
-            Entry("will-wait", "Ignore"),
+            PolicyEntry("local-queue-not-found", "Deny", Selector((Requirement("team", "In", ("a",)),))),
+            PolicyEntry("will-wait", "Ignore"),
         )
     )
 
 
 def test_one_answer_has_refusals_and_warnings() -> None:
-    settings = policy(Entry("request-too-large", "Deny"))
+    settings = policy(PolicyEntry("request-too-large", "Deny"))
     new = queued(cpu="20", annotations={"a": "b"})
     new["metadata"]["labels"][Label.PRIORITY_CLASS] = "urgnet"
     response = ask(VALIDATE, review(new), knows=world(), settings=settings)
@@ -101,7 +103,7 @@ def test_one_answer_has_refusals_and_warnings() -> None:
 
 
 def test_no_job_is_refused_before_the_caches_have_been_read() -> None:
-    settings = policy(Entry("local-queue-not-found", "Deny"))
+    settings = policy(PolicyEntry("local-queue-not-found", "Deny"))
     response = ask(VALIDATE, review(queued("mian")), knows=world(synced=False), settings=settings)
     assert response == {"uid": "u-1", "allowed": True}
 
@@ -202,7 +204,7 @@ def test_a_running_job_is_checked_when_it_is_resized(before: Raw, after: Raw, wa
     told = "changing from 3 to 5 pods suspends this running job and requeues it; for 2 more pods submit another job"
     assert response.get("warnings", []) == ([told] if warned else [])
     if warned:
-        settings = policy(Entry("running-job-resized", "Deny"))
+        settings = policy(PolicyEntry("running-job-resized", "Deny"))
         refused = ask(VALIDATE, review(new, old=old), knows=world(), settings=settings)
         assert refused["status"]["message"] == f"{told} (rule running-job-resized)"
 
@@ -226,7 +228,9 @@ def test_jobs_created_together_get_a_warning_if_they_must_wait() -> None:
     ("body", "settings"),
     [
         pytest.param(created("a", dryRun=True), Settings(), id="a dry run"),
-        pytest.param(created("a", cpu="20"), policy(Entry("request-too-large", "Deny")), id="one that is refused"),
+        pytest.param(
+            created("a", cpu="20"), policy(PolicyEntry("request-too-large", "Deny")), id="one that is refused"
+        ),
     ],
 )
 def test_what_is_not_created_is_not_counted(body: Raw, settings: Settings) -> None:
@@ -261,7 +265,7 @@ def test_administrators_are_warned_too() -> None:
     )
     assert ask(f"{FEEDBACK}-localqueue", body, knows=world()) == {"uid": "u-1", "allowed": True, "warnings": [message]}
     denied = ask(
-        f"{FEEDBACK}-localqueue", body, knows=world(), settings=policy(Entry("cluster-queue-not-found", "Deny"))
+        f"{FEEDBACK}-localqueue", body, knows=world(), settings=policy(PolicyEntry("cluster-queue-not-found", "Deny"))
     )
     assert denied["status"]["message"] == f"{message} (rule cluster-queue-not-found)"
 
@@ -433,15 +437,15 @@ RULES = [
 def test_a_rule_has_the_configured_action_in_the_selected_namespaces(
     rule: str, path: str, body: Raw, knows: Lookup
 ) -> None:
-    def answered(*entries: Entry) -> Raw:
+    def answered(*entries: PolicyEntry) -> Raw:
         return ask(path, body, knows=knows, settings=policy(*entries))
 
     (warning,) = answered()["warnings"]
     here, elsewhere = (Selector((Requirement("team", "In", (team,)),)) for team in ("a", "b"))
-    denied = answered(Entry(rule, "Deny", here))
+    denied = answered(PolicyEntry(rule, "Deny", here))
     assert (denied["allowed"], denied["status"]["message"]) == (False, f"{warning} (rule {rule})")
-    assert answered(Entry(rule, "Deny", elsewhere))["warnings"] == [warning]
-    assert answered(Entry(rule, "Ignore", here)) == {"uid": "u-1", "allowed": True}
+    assert answered(PolicyEntry(rule, "Deny", elsewhere))["warnings"] == [warning]
+    assert answered(PolicyEntry(rule, "Ignore", here)) == {"uid": "u-1", "allowed": True}
 
 
 def test_a_change_outside_of_the_spec_is_not_checked() -> None:
@@ -518,7 +522,7 @@ def test_another_image_is_refused_with_a_sentence_in_the_place_of_kubernetes_dum
     assert (response["allowed"], response["status"]["code"], response["status"]["reason"]) == (False, 422, "Invalid")
     assert response["status"]["message"] == INSTEAD
     assert "warnings" not in response, "nothing of what would happen if it were accepted"
-    ignored = ask(MUTATE, review(new, old=old), knows=world(), settings=policy(Entry("pods-immutable", "Ignore")))
+    ignored = ask(MUTATE, review(new, old=old), knows=world(), settings=policy(PolicyEntry("pods-immutable", "Ignore")))
     assert ignored["allowed"], "then Kubernetes says it"
 
 
@@ -546,7 +550,7 @@ def test_advice_about_a_change_is_added_to_what_the_hook_itself_does() -> None:
 def test_a_change_that_kubernetes_will_refuse_can_be_refused_with_the_fix() -> None:
     new = queued()
     new["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
-    settings = policy(Entry("pods-immutable", "Deny"))
+    settings = policy(PolicyEntry("pods-immutable", "Deny"))
     response = ask(MUTATE, review(new, old=queued()), knows=world(), settings=settings)
     assert not response["allowed"]
     assert FIXED in response["status"]["message"]

@@ -34,7 +34,7 @@ from tests.core.jobs.test_ray import group, ray
 from tests.core.jobs.test_sparkapplication import spark
 from tests.webhook.cluster import ask, cluster, review_of
 from webhook import jobs, patch
-from webhook.hooks import HOOKS, Phase, hooks
+from webhook.hooks import HOOKS, HookPhase, hooks
 from webhook.review import Response, parse
 from webhook.settings import Context, Settings
 
@@ -87,7 +87,7 @@ def test_each_kind_has_its_hooks_where_it_is_enabled_alone(kind: Any) -> None:
     assert {f"m{kind.singular}.kb.io", f"v{kind.singular}.kb.io", f"m{kind.singular}-default.kb.io"} < mine
     for frameworks, there in ((frozenset({kind.framework}), mine), (frozenset(), set())):
         settings = Settings(frameworks=frozenset(frameworks))
-        assert {hook.name for phase in Phase for hook in hooks(settings, phase)} & mine == there
+        assert {hook.name for phase in HookPhase for hook in hooks(settings, phase)} & mine == there
 
 
 def test_a_queued_jobset_starts_suspended() -> None:
@@ -186,7 +186,7 @@ def test_advice_about_a_jobset_names_the_fields_that_count_its_pods() -> None:
 
 
 def test_only_kinds_whose_api_refuses_changes_of_templates_advise_to_create_the_job_again() -> None:
-    assert {hook.kind for hook in HOOKS if hook.phase is Phase.MUTATING and hook.advice} == {"Job", "JobSet"}
+    assert {hook.kind for hook in HOOKS if hook.phase is HookPhase.MUTATING and hook.advice} == {"Job", "JobSet"}
 
 
 def asking(found: Any, cpu: str) -> Any:

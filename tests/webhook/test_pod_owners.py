@@ -15,7 +15,7 @@ from core.model import Raw
 from tests.core.feedback.world import running, world
 from tests.webhook.cluster import ask, cluster, review_of
 from webhook import patch
-from webhook.hooks import Phase, hooks
+from webhook.hooks import HookPhase, hooks
 from webhook.jobs import settings_patch
 from webhook.pod_owners import validate
 from webhook.review import parse
@@ -95,7 +95,7 @@ def test_an_elastic_deployment_is_refused() -> None:
 
 def test_the_framework_of_a_deployment_enables_the_hooks_of_pods_and_replaces_the_mere_feedback() -> None:
     def named(settings: Settings) -> set[str]:
-        return {hook.name for phase in Phase for hook in hooks(settings, phase)}
+        return {hook.name for phase in HookPhase for hook in hooks(settings, phase)}
 
     assert {"mdeployment.kb.io", "vdeployment.kb.io", "mpod.kb.io", "vpod.kb.io"} <= named(DEPLOYMENTS)
     assert "deployment-feedback.kb.io" not in named(DEPLOYMENTS)

@@ -14,7 +14,7 @@ from core.model import Raw
 from tests.core.jobs.samples import admitted as with_quota
 from tests.core.jobs.samples import job, read, workload_of
 from tests.webhook.cluster import ask, cluster, review_of
-from webhook.configurations import Options, mutating
+from webhook.configurations import HookOptions, mutating
 from webhook.settings import Settings
 
 PODS = Settings(frameworks=frozenset({"batch/job", "pod"}))
@@ -131,7 +131,7 @@ def test_the_errors_of_a_group_are_reported() -> None:
 
 
 def test_only_pods_that_name_a_queue_or_have_a_queued_owner_wait_for_the_webhook() -> None:
-    hooks = {each["name"]: each for each in mutating(Options(PODS))["webhooks"]}
+    hooks = {each["name"]: each for each in mutating(HookOptions(PODS))["webhooks"]}
     (condition,) = hooks["mpod.kb.io"]["matchConditions"]
     assert condition["expression"].count("in object.metadata") == 3
     assert f"'{Annotation.POD_SUSPENDING_PARENT}' in object.metadata.annotations" in condition["expression"]
@@ -147,5 +147,5 @@ def test_only_pods_that_name_a_queue_or_have_a_queued_owner_wait_for_the_webhook
 
 
 def test_pods_are_not_sent_where_the_integration_is_not_enabled() -> None:
-    names = {each["name"] for each in mutating(Options(Settings()))["webhooks"]}
+    names = {each["name"] for each in mutating(HookOptions(Settings()))["webhooks"]}
     assert not {name for name in names if "pod" in name}

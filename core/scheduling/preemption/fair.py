@@ -17,7 +17,7 @@ from api.names import PreemptedReason, PreemptionPolicy
 from core.model import FlavorResource
 from core.model.policy import Strategy
 from core.quota.node import CohortNode, Node, QueueNode
-from core.quota.shares import Rank, Share, share
+from core.quota.shares import DominantShare, Rank, share
 from core.quota.usage import Reservation
 from core.scheduling.preemption.candidates import Candidate, Preemptor, Room, fill_back
 
@@ -157,7 +157,7 @@ class _Descent:
         self._candidates = candidates
         self._own = {cohort.name for cohort in preemptor.node.ancestors()}
         self._out: set[int] = set()
-        self._shares: dict[int, Share] = {}
+        self._shares: dict[int, DominantShare] = {}
         """Shares of nodes, valid until something below them changes."""
 
     def drop(self, member: QueueNode) -> None:
@@ -178,7 +178,7 @@ class _Descent:
                 for changed in (member, *member.ancestors()):
                     self._shares.pop(id(changed), None)
 
-    def _share(self, node: Node) -> Share:
+    def _share(self, node: Node) -> DominantShare:
         found = self._shares.get(id(node))
         if found is None:
             found = self._shares[id(node)] = share(node)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, granted, reserved
-from core.guard.judge import Charged, Excess, Verdict, excess, judge, shapes_of
-from core.guard.overlap import AGAIN_SECONDS, LOST_SECONDS, Budget
-from core.guard.pods import Lean, Pod
+from core.guard.judge import Charged, Excess, GuardVerdict, excess, judge, shapes_of
+from core.guard.overlap import AGAIN_SECONDS, LOST_SECONDS, OverlapBudget
+from core.guard.pods import Lean, RunningPod
 from core.model import Admission, Condition, Key, PodSet, PodSetAssignment, Raw, Workload
 from core.wire.pod_requests import RequestRules
 
@@ -26,7 +26,7 @@ def pod(
     containers: tuple[str, ...] = ("main",),
     metadata: Raw | None = None,
     **more: Any,
-) -> Pod:
+) -> RunningPod:
     """A pod that runs; ``deleted`` is its deletion timestamp, when its grace period ends."""
     each = [{"name": name, "resources": {"requests": {"cpu": cpu}}} for name in containers]
     metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": "7", **(metadata or {})}
@@ -52,13 +52,13 @@ def workload(name: str = "w", *, count: int = 3, cpu: int = 1000, evicted: float
 
 def verdict(
     *charged: Charged, of: tuple[Workload, ...] = (), spent: float = 0.0, has: Grant | None = None, **options: Any
-) -> Verdict | None:
+) -> GuardVerdict | None:
     """A job may overlap for 60 s; it has for ``spent``."""
-    budget = Budget(reserved(of), spent, 60.0)
+    budget = OverlapBudget(reserved(of), spent, 60.0)
     return judge(charged, has or granted(of, NOW), of, NOW, budget=budget, terminating_seconds=300.0, **options)
 
 
-def own(*pods: Pod) -> list[Charged]:
+def own(*pods: RunningPod) -> list[Charged]:
     return [Charged(each) for each in pods]
 
 
@@ -106,7 +106,7 @@ def test_fewer_and_larger_pods_within_the_quota_are_left_alone() -> None:
 def test_one_pod_more_evicts_the_workload() -> None:
     found = verdict(*own(pod("a"), pod("b")), of=(workload(count=1),))
     text = "Pods run without quota: 2 pods run, 1 admitted; the pods request 2 cpu, 1 admitted"
-    assert found == Verdict(text, evict=(Key("ns", "w"),))
+    assert found == GuardVerdict(text, evict=(Key("ns", "w"),))
 
 
 def test_as_many_pods_that_request_more_evict_the_workload() -> None:
@@ -148,7 +148,7 @@ def test_a_pod_that_only_a_label_counts_is_deleted_alone() -> None:
 
 def test_what_a_pod_of_the_job_created_is_deleted_at_once() -> None:
     """The controller of the job, which is stopped, does not know it."""
-    above = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}
+    above = {"apiVersion": "v1", "kind": "RunningPod", "name": "a", "uid": "uid-a", "controller": True}
     kid = pod("kid", metadata={"ownerReferences": [above]})
     for of in (workload(count=1), workload(count=1, evicted=NOW - 1)):
         found = verdict(*own(pod("a"), kid), of=(of,))
@@ -182,7 +182,7 @@ def test_containers_that_others_add_may_request_a_little_more() -> None:
     assert verdict(*own(pod("a", "600m")), of=(workload(count=1, cpu=300),), **options) is not None
 
 
-def leaving(name: str, seconds: int = 20, *, grace: int = 3600) -> Pod:
+def leaving(name: str, seconds: int = 20, *, grace: int = 3600) -> RunningPod:
     """A pod that was deleted so many seconds ago, with an hour to go."""
     ends = int(NOW) - seconds + grace
     return pod(name, deleted=f"1970-01-01T{ends // 3600:02}:{ends // 60 % 60:02}:{ends % 60:02}Z", grace=grace)
@@ -212,7 +212,7 @@ RUNNING = [pod("a"), pod("b")]
         "none on nodes that do not answer",
     ],
 )
-def test_pods_that_terminate_beside_others_are_ended(pods: list[Pod], spent: float, ended: list[str]) -> None:
+def test_pods_that_terminate_beside_others_are_ended(pods: list[RunningPod], spent: float, ended: list[str]) -> None:
     found = verdict(*own(*pods), of=(workload(count=2),), spent=spent)
     assert [each.name for each in (found.end if found else ())] == ended
     assert found is None or (found.evict, found.delete) == ((), ())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.guard.grants import NOTHING, Grant
-from core.guard.overlap import MOST_AT_ONCE, SHARE, Budget, Spent, limit, overlap
+from core.guard.overlap import MOST_AT_ONCE, SHARE, OverlapBudget, Spent, limit, overlap
 from core.guard.pods import Shape
 
 ONE, LARGE = Shape({"cpu": 1000}, frozenset({"main"})), Shape({"cpu": 4000}, frozenset({"main"}))
@@ -65,9 +65,9 @@ def test_time_is_spent_by_the_part_that_overlaps_and_is_forgotten() -> None:
 
 
 def test_a_budget_lasts_until_the_limit() -> None:
-    budget = Budget(FOUR, spent=41.0, limit=60.0)
+    budget = OverlapBudget(FOUR, spent=41.0, limit=60.0)
     assert (budget.lasts(1.0), budget.lasts(2.0), budget.lasts(SHARE)) == (20.0, 0.0, inf)
-    assert Budget(FOUR, spent=60.0, limit=60.0).lasts(0.01) == 0.0
+    assert OverlapBudget(FOUR, spent=60.0, limit=60.0).lasts(0.01) == 0.0
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 100.0), st.floats(0.0, MOST_AT_ONCE)), max_size=40))
@@ -75,7 +75,7 @@ def test_no_job_overlaps_for_more_than_its_limit_and_a_part_of_the_time(steps: l
     """Whatever its owner does, if what exceeds the budget is ended."""
     spent, total, now = Spent(), 0.0, 0.0
     for seconds, wanted in steps:
-        budget = Budget(FOUR, spent.until(now), limit(now, 60.0))
+        budget = OverlapBudget(FOUR, spent.until(now), limit(now, 60.0))
         share = min(wanted, budget.share)
         lasts = min(seconds, budget.lasts(share))
         spent = Spent(spent.until(now), now, share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.guard.pods import Lean, Pod
+from core.guard.pods import Lean, RunningPod
 from core.model import Key, Raw
 from core.wire.pod_requests import RequestRules
 
@@ -27,7 +27,7 @@ def raw(name: str, *, cpu: str = "1", **metadata: Any) -> Raw:
     }
 
 
-def read(*raws: Raw) -> list[Pod]:
+def read(*raws: Raw) -> list[RunningPod]:
     return list(map(Lean(RequestRules()), raws))
 
 
