@@ -233,6 +233,26 @@ def test_the_policy_in_the_documentation_allows_only_pods_that_jobs_make(plane: 
     assert "labeled" in told("label", "pods", *mine, "mine=yes")
 
 
+def test_the_policy_in_the_documentation_forbids_forced_deletions(plane: ControlPlane) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    (policy,) = (each for each in text.split("```yaml\n")[1:] if "name: no-forced-deletion" in each)
+    policy = policy.partition("```")[0].replace("of-jobs-only", "not-forced")
+    plane.kubectl("apply", "-f", "-", stdin=policy, check=True)
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept", "labels": {"pods": "not-forced"}}}
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(made), check=True)
+    plane.kubectl(*WAIT, "--for=create", "serviceaccount/default", "-n", "kept", check=True)
+    on_a_node = json.dumps({"spec": {"nodeName": "n"}})
+    plane.kubectl("run", "p", "--image=none", "-n", "kept", f"--overrides={on_a_node}", check=True)
+    plane.kubectl("run", "waits", "--image=none", "-n", "kept", check=True)
+    delete = ("delete", "pod", "p", "-n", "kept", "--dry-run=server")
+    forced = (*delete, "--force", "--grace-period=0")
+    asyncio.run(eventually(lambda: "delete pods without --force" in plane.kubectl(*forced).stderr))
+    assert plane.kubectl(*delete).returncode == 0
+    assert plane.kubectl(*delete, "--grace-period=5").returncode == 0
+    waits = ("delete", "pod", "waits", "-n", "kept", "--force", "--grace-period=0")
+    assert plane.kubectl(*waits).returncode == 0, "it has no node"
+
+
 TENANT = ("--as=tenant", "-n", "team-of-tenant")
 
 
