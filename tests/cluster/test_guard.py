@@ -156,8 +156,11 @@ def test_a_pod_that_is_resized_stops_its_job(world: World) -> None:
     world.queue("team", 2)
     world.job("larger", "team", pods=1, seconds=600)
     world.until("its pod runs", lambda: len(on_nodes(world)) == 1)
+    (name,) = on_nodes(world)
+    (status,) = world.get("pods", name)["status"]["containerStatuses"]
+    by_kubelet = {**status, "resources": {"requests": {"cpu": "1"}}}  # which shows that it can resize the pod
+    world.patch("pods", name, {"status": {"containerStatuses": [by_kubelet]}}, subresource="status")
     larger = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}
-    resize = ("patch", "pod", *on_nodes(world), "--subresource=resize", "-p", json.dumps(larger), "-n", world.namespace)
-    world.plane.kubectl(*resize, check=True)
+    kubectl(world, "patch", "pod", name, "--subresource=resize", "-p", json.dumps(larger))
 
     world.until("the job is stopped", lambda: ("Workload", "EvictedDueToPodsWithoutQuota") in told(world))
