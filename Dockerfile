@@ -42,7 +42,7 @@ FROM scratch AS sbom
 COPY --from=application /program/opt/seiretsu/sbom.spdx.json /
 
 FROM scratch
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="Seiretsu" \
       org.opencontainers.image.description="A job queue for Kubernetes" \

@@ -135,7 +135,7 @@ krew-archive: $(STAMP) ## Pack `kubectl seiretsu` for this machine into dist/: P
 	@$(PIP) --no-deps --no-build-isolation --target build/plugin .
 	@$(BIN)/python -m plugin.krew archive --packages build/plugin --platform $(PLATFORM)
 
-krew: $(STAMP) ## The manifest for krew of the archives in dist/: URL=https://.../v0.1.0 HOMEPAGE=https://...
+krew: $(STAMP) ## The manifest for krew of the archives in dist/: URL=https://.../v1.2.3 HOMEPAGE=https://...
 	@test -n "$(URL)" -a -n "$(HOMEPAGE)" || { echo "make krew URL=where the archives are published HOMEPAGE=of the project" >&2; exit 2; }
 	@$(BIN)/python -m plugin.krew manifest --url "$(URL)" --homepage "$(HOMEPAGE)"
 

@@ -65,7 +65,7 @@ def plugins(out: Path, epoch: int, platforms: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory() as name:
             tags = [f"--platform={tag}" for tag in _TAGS[platform]]
             where = [*tags, "--only-binary=:all:", f"--python-version={krew.PYTHON}", f"--target={name}"]
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+            pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-compile"]
             subprocess.run([*pip, *where, "--require-hashes", "-r", str(ROOT / "requirements.lock")], check=True)
             subprocess.run([*pip, *where, "--no-deps", "--no-index", str(wheel)], check=True)
             krew.archive(Path(name), platform, out, epoch)

@@ -11,6 +11,7 @@ import yaml
 
 from api.configuration import load
 from api.objects import Raw
+from release.version import version
 from tests.charts.rendering import documents, notes, only, rendered
 
 pytestmark = pytest.mark.cluster
@@ -49,10 +50,10 @@ def of_deployment(**values: Any) -> Raw:
 
 
 def test_kueues_image_is_never_run_and_the_notes_say_so() -> None:
-    assert container(KUEUE)["image"] == "seiretsu:0.1.0"
+    assert container(KUEUE)["image"] == f"seiretsu:{version()}"
     assert container(KUEUE)["imagePullPolicy"] == "IfNotPresent", "a node may have it, and no registry"
     told = notes(KUEUE)
-    assert "registry.k8s.io/kueue/kueue is Kueue's image. The chart runs seiretsu:0.1.0 instead" in told
+    assert f"registry.k8s.io/kueue/kueue is Kueue's image. The chart runs seiretsu:{version()} instead" in told
     assert "which nodes pull only if they do not have it" in told
     other = of_manager(image={"repository": "registry.example.com/seiretsu", "tag": "2"})
     assert container(other)["image"] == "registry.example.com/seiretsu:2"
