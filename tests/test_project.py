@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,14 @@ def test_a_test_that_fails_leaves_nothing_open(folder: str) -> None:
         for line in left_open(function.body)
     ]
     assert not found, "close in `finally` what a context opened"
+
+
+def test_no_wait_of_a_test_has_a_limit_of_its_own() -> None:
+    """A limit that only a hang should reach is `PATIENCE` of `tests/eventually.py`."""
+    limit = re.compile(r"asyncio\.timeout\(\d|acquire\(timeout=\d|(?<!_)within=\d|communicate\(timeout=\d")
+    imitated = {"tests/replicas.py"}  # the time after which a probe of Kubernetes fails
+    found = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if limit.search(path.read_text())}
+    assert found == imitated
 
 
 AT_FIRST = """

@@ -10,7 +10,7 @@ from api.objects import Raw, Resource
 from app.cluster import CONVERTED, CRDS, LOOK_AGAIN_SECONDS, Converted
 from certs.plan import RenewalPolicy
 from controller.kube.client import Client
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 from tests.faults import FaultProxy
 from tests.standin import StandIn
 
@@ -100,7 +100,7 @@ class Waiting(Client):
 
 
 async def test_all_definitions_are_read_at_the_same_time_because_readiness_waits_for_them() -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         assert not await Converted(Waiting(), lambda: OURS).carries(BUNDLE)
 
 

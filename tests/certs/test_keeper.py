@@ -392,7 +392,7 @@ def test_t8_what_is_damaged_at_any_moment_is_restored_in_time(contested: int) ->
 
     async def took(restored: Callable[[], bool]) -> float:
         began = asyncio.get_running_loop().time()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not restored():  # noqa: ASYNC110 - it takes no time
                 await asyncio.sleep(0.1)
         return asyncio.get_running_loop().time() - began

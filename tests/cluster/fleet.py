@@ -16,6 +16,7 @@ from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.cluster.world import World, condition, local_queue, of_flavor, ours
+from tests.eventually import PATIENCE
 from tests.serving import Service
 
 NAMESPACES = "/api/v1/namespaces"
@@ -210,5 +211,5 @@ def pods_of(clusters: Fleet) -> Iterator[dict[str, set[str]]]:
     for world in clusters.workers:
         threading.Thread(target=follow, args=(world, world.version("pods")), daemon=True).start()
     for _ in clusters.workers:
-        assert started.acquire(timeout=60)
+        assert started.acquire(timeout=PATIENCE)
     yield found

@@ -30,6 +30,7 @@ from devcluster.certificates import Authority
 from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.operator_accounts import ACCOUNTS, DRIVER, objects_of
 from tests.cluster.world import World, holds
+from tests.eventually import PATIENCE
 
 Raw = dict[str, Any]
 
@@ -71,7 +72,7 @@ def define(world: World, *files: str) -> None:
     missing = [file for file in files if not get(_defined(file).served)]
     if missing:
         paths = [f"--filename={build.manifest(f'{file}.yaml')}" for file in missing]
-        world.plane.kubectl("apply", "--server-side", "--validate=false", *paths, check=True, timeout=180)
+        world.plane.kubectl("apply", "--server-side", "--validate=false", *paths, check=True, timeout=PATIENCE)
     for name, served in map(_defined, missing):
         at = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
         world.until(f"{name} is established", lambda at=at: holds(get(at) or {}, "Established"))  # type: ignore[misc]

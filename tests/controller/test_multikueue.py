@@ -670,7 +670,7 @@ async def test_an_error_in_what_reads_a_worker_ends_its_connection_and_nothing_e
 
     with pytest.MonkeyPatch.context() as patch, capture_logs() as logs:
         patch.setattr(Remote, "run", fails)
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
             clusters._group = group
             assert await clusters.reconcile("w1") is None
         assert [each["event"] for each in logs][-1] == "worker cluster failed"

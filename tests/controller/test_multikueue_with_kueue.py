@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import Any, cast
 
 import orjson
@@ -28,11 +27,10 @@ from core.wire.active import condition_of
 from core.wire.merge import merged
 from tests.controller.test_multikueue import Api, World
 from tests.core.multikueue.groups import AT, conditions, job, workload
-from tests.eventually import eventually as eventually_within
+from tests.eventually import eventually
 from tests.faults import FaultProxy, Request
 from tests.standin import StandIn
 
-eventually = partial(eventually_within, within=60.0)
 JOBS, WORKLOADS = "/apis/batch/v1/namespaces/ns/jobs", "/apis/kueue.x-k8s.io/v1beta2/namespaces/ns/workloads"
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 COMPLETE = {"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "done"}
