@@ -138,7 +138,7 @@ def _uncontrolled(living: Iterable[Charged]) -> tuple[RunningPod, ...]:
 def _below_a_pod(pod: RunningPod) -> bool:
     """Whether a pod has created this one with its own token: the controller of the job deletes only what it created."""
     above = pod.kin.above
-    return above is not None and (above.group, above.kind) == ("", "RunningPod")
+    return above is not None and (above.group, above.kind) == ("", "Pod")
 
 
 def _overlapping(

@@ -148,7 +148,7 @@ def test_a_pod_that_only_a_label_counts_is_deleted_alone() -> None:
 
 def test_what_a_pod_of_the_job_created_is_deleted_at_once() -> None:
     """The controller of the job, which is stopped, does not know it."""
-    above = {"apiVersion": "v1", "kind": "RunningPod", "name": "a", "uid": "uid-a", "controller": True}
+    above = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}
     kid = pod("kid", metadata={"ownerReferences": [above]})
     for of in (workload(count=1), workload(count=1, evicted=NOW - 1)):
         found = verdict(*own(pod("a"), kid), of=(of,))
