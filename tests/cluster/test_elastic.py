@@ -55,6 +55,7 @@ def slices(world: World) -> dict[str, Raw]:
     return {str(item["spec"]["podSets"][0]["count"]): item for item in items}
 
 
+@pytest.mark.exceeds  # on a busy machine a pod that a smaller job gave up terminates longer than it may
 def test_an_elastic_job_grows_and_shrinks_while_its_pods_run(world: World) -> None:
     world.queue("team", 4)
     world.create(elastic("job", "team", pods=2))
