@@ -26,8 +26,6 @@ MOST_AT_ONCE: Final = 1.0
 AGAIN_SECONDS: Final = 60.0
 """When a job has overlapped for so long beyond its limit, although grace periods were ended, its pods are deleted again
 and again: it is stopped."""
-LOST_SECONDS: Final = 10.0
-"""So long after the end of its grace period a pod is on a node that does not answer, and counts for nothing."""
 _SOON_SECONDS: Final = 2.0
 _HIGHEST: Final = 10.0
 
@@ -102,8 +100,10 @@ def overlap(
 
 
 def lost(pod: RunningPod, now: float) -> bool:
-    """Whether a pod that is being deleted should be gone for some time: nobody can use its node either."""
-    return bool(pod.deleted) and now - pod.ends > LOST_SECONDS
+    """Whether the grace period of a pod has ended: its kubelet has killed it, or cannot, and nobody can use that node.
+    The quota of a group of pods is released at the same moment.
+    """
+    return bool(pod.deleted) and now >= pod.ends
 
 
 def surplus(

@@ -257,7 +257,7 @@ def test_the_api_server_accepts_everything_that_the_chart_can_render(plane: Cont
         "networkPolicy": {"webhookFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},
         "managerConfig": {
             "controllerManagerConfigYaml": yaml.safe_dump(
-                {"integrations": {"frameworks": supported()}, "leaderElection": {"resourceNamespace": "default"}}
+                {"integrations": {"frameworks": list(supported())}, "leaderElection": {"resourceNamespace": "default"}}
             )
         },
     }

@@ -8,7 +8,7 @@ import pytest
 
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, granted, reserved
 from core.guard.judge import Charged, Excess, GuardVerdict, excess, judge, shapes_of
-from core.guard.overlap import AGAIN_SECONDS, LOST_SECONDS, OverlapBudget
+from core.guard.overlap import AGAIN_SECONDS, OverlapBudget
 from core.guard.pods import Lean, RunningPod
 from core.model import Admission, Condition, Key, PodSet, PodSetAssignment, Raw, Workload
 from core.wire.pod_requests import RequestRules
@@ -200,7 +200,7 @@ RUNNING = [pod("a"), pod("b")]
         ([RUNNING[0], leaving("x", 20), leaving("y", 21)], 60.0, ["y"]),
         ([leaving("x"), leaving("y")], 999.0, []),
         ([*RUNNING, leaving("x", 1, grace=2), leaving("y"), leaving("z")], 0.0, ["x"]),
-        ([*RUNNING, leaving("x", 100 + int(LOST_SECONDS), grace=90)], 60.0, []),
+        ([*RUNNING, leaving("x", 90, grace=90)], 60.0, []),
     ],
     ids=[
         "as many again as were admitted, for a time",
@@ -209,7 +209,7 @@ RUNNING = [pod("a"), pod("b")]
         "a place that nobody took may terminate in peace",
         "none where nobody took their places",
         "those that end at once before others",
-        "none on nodes that do not answer",
+        "none whose grace period has ended",
     ],
 )
 def test_pods_that_terminate_beside_others_are_ended(pods: list[RunningPod], spent: float, ended: list[str]) -> None:
