@@ -328,8 +328,8 @@ def test_the_template_below_a_queued_deployment_keeps_its_marks(
     plane: ControlPlane, by_tenant: Callable[..., str]
 ) -> None:
     """Its controller would create pods without quota as fast as they are deleted."""
-    uid = create(plane, "above", namespace=TENANT[-1])["metadata"]["uid"]
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": uid, "controller": True}
+    uid = create(plane, "above-sets", namespace=TENANT[-1])["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above-sets", "uid": uid, "controller": True}
     below, alone = marked("StatefulSet", ownerReferences=[owner]), marked("StatefulSet", name="alone")
     for each in (marked("ReplicaSet"), below, alone):
         plane.kubectl("create", "-f", "-", "-n", TENANT[-1], stdin=json.dumps(each), check=True)
