@@ -187,6 +187,8 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
     "core/jobs/kinds/jobset.py": "written as Jobs are: tests/cluster/test_jobset.py",
     "core/jobs/kinds/pod.py": "pods: tests/cluster/test_pods.py",
     "core/jobs/kinds/pod_group.py": "pods: tests/cluster/test_pods.py",
+    "core/jobs/kinds/raycluster.py": "what a stop deletes: tests/cluster/test_kinds_life.py",
+    "core/jobs/kinds/rayjob.py": "what a stop writes: tests/cluster/test_kinds_life.py",
     "core/jobs/kinds/trainjob.py": "written as Jobs are: tests/cluster/test_kinds_life.py",
     "core/jobs/pod_owner_groups.py": "the steps for groups of pods: test_pods.py",
     "core/jobs/stateful_sets.py": "the steps for groups of pods: test_pods.py",
