@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from api.objects import Raw, Resource
-from app.limits import OverloadedError
+from app.limits import RefusedCallError
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from controller.kube.flow.throttle import Throttle
@@ -67,23 +67,23 @@ class Reviews:
         self._one_at_a_time = asyncio.Lock()
 
     async def user(self, authorization: bytes) -> User:
-        """Returns the user of the token in this header. Raises `RefusedError`."""
+        """Returns the user of the token in this header. Raises `RefusedCallError`."""
         scheme, _, token = authorization.decode("latin1").strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise OverloadedError(401, "send a token: Authorization: Bearer TOKEN")
+            raise RefusedCallError(401, "send a token: Authorization: Bearer TOKEN")
         digest = hashlib.sha256(token.encode()).digest()
         found = await self._reviewed(digest, lambda: self._user(token.strip()))
         if found.user is None:
-            raise OverloadedError(401, found.refusal)
+            raise RefusedCallError(401, found.refusal)
         return found.user
 
     async def allow(self, user: User, wanted: Mapping[str, Raw], what: str) -> None:
-        """Raises `RefusedError` unless a user has a right: ``resourceAttributes`` or ``nonResourceAttributes``."""
+        """Raises `RefusedCallError` unless a user has a right: ``resourceAttributes`` or ``nonResourceAttributes``."""
         ((kind, attributes),) = wanted.items()
         key = (user, kind, *sorted(attributes.items()))
         found = await self._reviewed(key, lambda: self._allowed(user, wanted, what))
         if found.refusal:
-            raise OverloadedError(403, found.refusal)
+            raise RefusedCallError(403, found.refusal)
 
     async def _reviewed(self, key: Hashable, review: Callable[[], Awaitable[AccessVerdict]]) -> AccessVerdict:
         verdict = self._remembered(key)
@@ -95,10 +95,12 @@ class Reviews:
                         await self._throttle.take()
                         verdict = await review()
             except TimeoutError:
-                raise OverloadedError(503, "the API server has not reviewed the request in time: try again") from None
+                raise RefusedCallError(503, "the API server has not reviewed the request in time: try again") from None
             except ApiError as error:
                 log.warning("A client could not be reviewed", error=str(error))
-                raise OverloadedError(503, "the API server did not review the client: the log has the reason") from None
+                raise RefusedCallError(
+                    503, "the API server did not review the client: the log has the reason"
+                ) from None
             self._remember(key, verdict)
         return verdict
 
@@ -139,7 +141,7 @@ class Access:
         self._path = path
 
     async def check(self, authorization: bytes) -> None:
-        """Raises `RefusedError` unless the token in this header may get the page."""
+        """Raises `RefusedCallError` unless the token in this header may get the page."""
         user = await self._reviews.user(authorization)
         what = f"get {self._path}: it needs the right get on the nonResourceURL {self._path}"
         await self._reviews.allow(user, {"nonResourceAttributes": {"path": self._path, "verb": "get"}}, what)

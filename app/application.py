@@ -19,15 +19,15 @@ from starlette.routing import Route as Page
 from starlette.types import Message, Receive, Scope, Send
 
 from app.access import Access
-from app.limits import Bodies, Limits, OverloadedError, Places, check_call, check_page, in_time, refuse, too_many
+from app.limits import Bodies, Limits, Places, RefusedCallError, check_call, check_page, in_time, refuse, too_many
 from app.metrics import ProcessMetrics
 from webhook.routes import Route
 
 
 class Application:
     """Serves `hooks`, which take reviews by POST, and `pages`, which are read with GET; those in `guarded` only by
-    clients that their `Access` allows. `client` raises `RefusedError` for the scope of a call that its client may not
-    make. `called` gets the path of each call of a hook when it arrives.
+    clients that their `Access` allows. `client` raises `RefusedCallError` for the scope of a call that its client may
+    not make. `called` gets the path of each call of a hook when it arrives.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Application:
             if (access := self._guarded.get(scope["path"])) is not None:
                 await access.check(headers.get(b"authorization", b""))
             await self._pages(scope, receive, partial(self._page, send))
-        except OverloadedError as refusal:
+        except RefusedCallError as refusal:
             await refuse(refusal, receive, send, self.limits.linger_seconds)
 
     async def _call(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,7 +98,7 @@ class Application:
             self.bodies.hold(size)
             begun = True
             await _answer(send, status, content)
-        except OverloadedError as refusal:
+        except RefusedCallError as refusal:
             status = refusal.status
             raise
         except asyncio.CancelledError:
@@ -118,7 +118,7 @@ class Application:
         try:
             self.bodies.hold(size)
             await send(message)
-        except OverloadedError:
+        except RefusedCallError:
             raise asyncio.CancelledError from None
         finally:
             self.bodies.drop(size)

@@ -45,7 +45,7 @@ class Limits:
     answer_seconds: float = 0.5
 
 
-class OverloadedError(Exception):
+class RefusedCallError(Exception):
     """A request is refused, with an HTTP status and a sentence for the client."""
 
     def __init__(self, status: int, message: str, allow: str = "") -> None:
@@ -81,19 +81,19 @@ class Bodies:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise OverloadedError(400, "the connection was closed before the body was complete")
+                        raise RefusedCallError(400, "the connection was closed before the body was complete")
                     chunk = message.get("body", b"")
                     body += chunk
                     self.held += len(chunk)
                     if len(body) > limits.body_bytes:
-                        raise OverloadedError(413, f"the body is larger than {limits.body_bytes} bytes")
+                        raise RefusedCallError(413, f"the body is larger than {limits.body_bytes} bytes")
                     if len(body) > limits.small_bytes:
                         self._count(len(body))
                     if not message.get("more_body", False):
                         return
         except TimeoutError:
             seconds = f"{limits.body_seconds:g}"
-            raise OverloadedError(408, f"the body was not complete within {seconds} seconds") from None
+            raise RefusedCallError(408, f"the body was not complete within {seconds} seconds") from None
 
     def release(self, body: bytearray) -> None:
         """Frees the memory of a body: the frames of an exception may still refer to it."""
@@ -101,7 +101,7 @@ class Bodies:
         body.clear()
 
     def hold(self, size: int) -> None:
-        """Counts an answer of so many bytes before it is sent. Raises ``OverloadedError`` if it is the largest while
+        """Counts an answer of so many bytes before it is sent. Raises ``RefusedCallError`` if it is the largest while
         there is too much; its task is cancelled if it becomes that. ``drop`` it afterwards, also if this raises.
         """
         self.held += size
@@ -137,9 +137,9 @@ class Bodies:
             largest.cancel()
 
 
-def too_many() -> OverloadedError:
+def too_many() -> RefusedCallError:
     """Returns the refusal of a request that holds the most while all hold too much."""
-    return OverloadedError(429, "too many large requests at once: try again")
+    return RefusedCallError(429, "too many large requests at once: try again")
 
 
 class Places:
@@ -158,7 +158,7 @@ class Places:
             async with asyncio.timeout(self._limits.wait_seconds):
                 await self._free.acquire()
         except TimeoutError:
-            raise OverloadedError(429, f"{self._limits.calls} calls are being answered already: try again") from None
+            raise RefusedCallError(429, f"{self._limits.calls} calls are being answered already: try again") from None
 
     def leave(self) -> None:
         """Releases the place for another call."""
@@ -190,7 +190,7 @@ async def in_time(query: bytes, limits: Limits) -> AsyncIterator[None]:
         async with asyncio.timeout(max(waits - limits.answer_seconds, 0.0)):
             yield
     except TimeoutError:
-        raise OverloadedError(
+        raise RefusedCallError(
             504, f"the call could not begin within the {waits:g} s for which its client waits"
         ) from None
 
@@ -198,18 +198,20 @@ async def in_time(query: bytes, limits: Limits) -> AsyncIterator[None]:
 def check_client(name: str | None, names: Sequence[str]) -> None:
     """Refuses a client by the name in its certificate, which TLS has verified; None if it has sent none."""
     if name is None:
-        raise OverloadedError(403, "this call needs a client certificate of the CA in --client-ca")
+        raise RefusedCallError(403, "this call needs a client certificate of the CA in --client-ca")
     if names and name not in names:
-        raise OverloadedError(403, f"the name in the client certificate, {name[:100]!r}, is none of {', '.join(names)}")
+        raise RefusedCallError(
+            403, f"the name in the client certificate, {name[:100]!r}, is none of {', '.join(names)}"
+        )
 
 
 def check_page(scope: Scope, limits: Limits) -> dict[bytes, bytes]:
     """Returns the headers. Refuses a request for a page that has another method than GET or HEAD, or a body."""
     length, headers = _length(scope, limits)
     if scope["method"] not in ("GET", "HEAD"):
-        raise OverloadedError(405, "this path is read with GET", allow="GET, HEAD")
+        raise RefusedCallError(405, "this path is read with GET", allow="GET, HEAD")
     if length.strip(b"0") or b"transfer-encoding" in headers:
-        raise OverloadedError(413, "this path takes no body")
+        raise RefusedCallError(413, "this path takes no body")
     return headers
 
 
@@ -217,13 +219,13 @@ def check_call(scope: Scope, limits: Limits) -> None:
     """Refuses a request to a hook that has another method, encoding or media type, or too long a body."""
     _, headers = _length(scope, limits)
     if scope["method"] != "POST":
-        raise OverloadedError(405, "this path takes AdmissionReviews by POST", allow="POST")
+        raise RefusedCallError(405, "this path takes AdmissionReviews by POST", allow="POST")
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding != b"identity":
-        raise OverloadedError(415, "send the body without Content-Encoding")
+        raise RefusedCallError(415, "send the body without Content-Encoding")
     media_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
     if media_type != b"application/json":
-        raise OverloadedError(415, "send the body as Content-Type: application/json")
+        raise RefusedCallError(415, "send the body as Content-Type: application/json")
 
 
 def _length(scope: Scope, limits: Limits) -> tuple[bytes, dict[bytes, bytes]]:
@@ -232,17 +234,17 @@ def _length(scope: Scope, limits: Limits) -> tuple[bytes, dict[bytes, bytes]]:
     """
     head = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     if head + len(scope["path"]) + len(scope["query_string"]) > limits.head_bytes:
-        raise OverloadedError(431, f"the head of the request is larger than {limits.head_bytes} bytes")
+        raise RefusedCallError(431, f"the head of the request is larger than {limits.head_bytes} bytes")
     headers: dict[bytes, bytes] = dict(scope["headers"])
     if b"transfer-encoding" in headers and b"content-length" in headers:
-        raise OverloadedError(400, "send either Content-Length or Transfer-Encoding")
+        raise RefusedCallError(400, "send either Content-Length or Transfer-Encoding")
     length = headers.get(b"content-length", b"0")
     if not length.isdigit() or int(length[:20]) > limits.body_bytes:
-        raise OverloadedError(413, f"the body is larger than {limits.body_bytes} bytes")
+        raise RefusedCallError(413, f"the body is larger than {limits.body_bytes} bytes")
     return length, headers
 
 
-async def refuse(refusal: OverloadedError, receive: Receive, send: Send, linger_seconds: float) -> None:
+async def refuse(refusal: RefusedCallError, receive: Receive, send: Send, linger_seconds: float) -> None:
     """Sends the refusal and closes. For ``linger_seconds``, data that still arrives is read and discarded: closing a
     socket with unread data resets the connection, and the client would see the reset instead of the answer.
     """

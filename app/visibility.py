@@ -24,7 +24,7 @@ from api.visibility import Asked, Page
 from api.visibility_openapi import openapi
 from app.access import Reviews, User
 from app.connection import CLIENT
-from app.limits import Limits, OverloadedError, check_page
+from app.limits import Limits, RefusedCallError, check_page
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from core.state.lookup import Lookup
@@ -142,7 +142,7 @@ class Visibility:
             return
         try:
             status, document = 200, await self._answered(scope)
-        except OverloadedError as refusal:
+        except RefusedCallError as refusal:
             status, document = refusal.status, visibility.failure(refusal.status, str(refusal))
         content = orjson.dumps(document)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
@@ -160,14 +160,14 @@ class Visibility:
         if about is None:
             found = visibility.discovery(scope["path"]) or openapi(scope["path"])
             if found is None:
-                raise OverloadedError(404, "the server could not find the requested resource")
+                raise RefusedCallError(404, "the server could not find the requested resource")
             return found
         try:
             page = visibility.page(scope["query_string"].decode("latin1"))
         except ValueError as error:
-            raise OverloadedError(400, str(error)) from None
+            raise RefusedCallError(400, str(error)) from None
         if not self._lookup.synced:
-            raise OverloadedError(503, "the queues have not been read yet: try again")
+            raise RefusedCallError(503, "the queues have not been read yet: try again")
         async with self._one_at_a_time:  # each costs some milliseconds for each thousand of waiting workloads
             return visibility.summary(about.version, await self._items(about, page))
 
@@ -178,10 +178,10 @@ class Visibility:
         if wanted is not None:
             local_queue = self._lookup.local_queue(wanted)
             if local_queue is None:
-                raise OverloadedError(404, visibility.not_found(about))
+                raise RefusedCallError(404, visibility.not_found(about))
             name = local_queue.cluster_queue
         elif self._lookup.cluster_queue(name) is None:
-            raise OverloadedError(404, visibility.not_found(about))
+            raise RefusedCallError(404, visibility.not_found(about))
         items: list[Raw] = []
         if not page.limit:
             return items
@@ -210,7 +210,7 @@ def _position(place: QueuePlace, local_queue: Key | None) -> int:
 
 
 async def _check(reviews: Reviews, user: User, about: Asked | None, path: str) -> None:
-    """Raises `RefusedError` unless the user may get what a request is about."""
+    """Raises `RefusedCallError` unless the user may get what a request is about."""
     if UNREVIEWED.intersection(user.groups):
         return
     if about is None:

@@ -20,7 +20,7 @@ from cli.scenario import DEFAULT_RUN_FOR, Scenario
 from cli.simulator import Entered, Played, enter
 from cli.target import Target, UnreadableError
 from cli.workers import worker, workers
-from cli.world import PlayedRules, World
+from cli.world import ConfiguredRules, World
 from controller.kube import config
 from core.jobs import meta
 from core.model import Key
@@ -63,14 +63,14 @@ def dispatches(manager: Scenario) -> bool:
     return any(map(conditions.is_ours, checks))
 
 
-def used(manager: Scenario, rules: PlayedRules | None = None) -> frozenset[str]:
+def used(manager: Scenario, rules: ConfiguredRules | None = None) -> frozenset[str]:
     """Returns the worker clusters that the AdmissionChecks of a manager use."""
     kinds = (Kind.ADMISSION_CHECK, MULTIKUEUE_CONFIGS.kind)
     found = (replace(each, origin=scenario.LIVE) for each in manager.objects if each.raw["kind"] in kinds)
     return frozenset(name for names in World(found, rules).dispatched.values() for name in names)
 
 
-def check(names: Iterable[str], scenarios: Iterable[Scenario], rules: PlayedRules) -> None:
+def check(names: Iterable[str], scenarios: Iterable[Scenario], rules: ConfiguredRules) -> None:
     """Raises ScenarioError for a worker of ``--worker`` that no scenario of the manager uses."""
     names = set(names)
     if names and not rules.controller.multikueue.enabled:
@@ -84,7 +84,7 @@ def check(names: Iterable[str], scenarios: Iterable[Scenario], rules: PlayedRule
 
 
 def live_workers(
-    manager: Scenario, given: Mapping[str, Scenario], here: config.Connection, rules: PlayedRules, now: float
+    manager: Scenario, given: Mapping[str, Scenario], here: config.Connection, rules: ConfiguredRules, now: float
 ) -> tuple[Scenario, dict[str, Scenario]]:
     """Returns a live manager with its MultiKueueConfigs, and its worker clusters as they are by the kubeconfigs in its
     Secrets, except those that are given and those that it does not use.
@@ -124,7 +124,7 @@ def _is_kubeconfig(path: Path) -> bool:
 def play(
     scenario: Scenario,
     workers: Mapping[str, Scenario],
-    rules: PlayedRules | None = None,
+    rules: ConfiguredRules | None = None,
     *,
     until: float | None = None,
     run_for: float = DEFAULT_RUN_FOR,

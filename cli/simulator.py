@@ -16,7 +16,7 @@ from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Raw
 from cli.manifests import Mistakes
 from cli.scenario import DEFAULT_RUN_FOR, Scenario, TracedJob
-from cli.world import PlayedRules, World, admitted
+from cli.world import ConfiguredRules, World, admitted
 from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.actions import Problem
@@ -83,7 +83,7 @@ class _Judged:
 
 def play(
     scenario: Scenario,
-    rules: PlayedRules | None = None,
+    rules: ConfiguredRules | None = None,
     *,
     until: float | None = None,
     run_for: float = DEFAULT_RUN_FOR,

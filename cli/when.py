@@ -23,7 +23,7 @@ from cli.explained import hidden
 from cli.reader import Reader
 from cli.simulator import play
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
-from cli.world import PlayedRules, rules
+from cli.world import ConfiguredRules, rules
 from core.model import Key, Raw
 from seiretsu.client.estimate import epoch, estimate, waits
 from seiretsu.client.state import condition_of
@@ -99,7 +99,7 @@ def when(
     name: str,
     namespace: str,
     now: float,
-    chosen: PlayedRules | None = None,
+    chosen: ConfiguredRules | None = None,
     run_for: float | None = None,
 ) -> When | str:
     """Returns when a Job starts, as far as the objects that the user may read tell it; a sentence if there is no such
@@ -122,7 +122,7 @@ def when(
 
 
 def _simulated(
-    objects: list[Raw], job: str, key: Key, now: float, chosen: PlayedRules | None, run_for: float | None
+    objects: list[Raw], job: str, key: Key, now: float, chosen: ConfiguredRules | None, run_for: float | None
 ) -> When:
     seconds, told = run_time(objects, run_for)
     assumed = f"if {told} and no other is created"

@@ -53,14 +53,14 @@ _VERDICTS = (names.CheckState.READY, names.CheckState.RETRY, names.CheckState.RE
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedRules:
+class ConfiguredRules:
     """The operator's Configuration as the controller and admission read it."""
 
     controller: ControllerSettings = field(default_factory=ControllerSettings)
     admission: Settings = field(default_factory=Settings)
 
 
-def rules(config: Path | None = None) -> PlayedRules:
+def rules(config: Path | None = None) -> ConfiguredRules:
     """The rules of a Configuration file, those of an empty one without; ScenarioError with all its mistakes."""
     try:
         loaded = load(
@@ -73,10 +73,10 @@ def rules(config: Path | None = None) -> PlayedRules:
         raise ScenarioError(*(f"{config}: {mistake}" for mistake in error.errors)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{config}: {getattr(error, 'strerror', None) or error}") from None
-    return PlayedRules(from_configuration(loaded.configuration, elect=False), admission_settings(loaded))
+    return ConfiguredRules(from_configuration(loaded.configuration, elect=False), admission_settings(loaded))
 
 
-def without_variants(chosen: PlayedRules) -> PlayedRules:
+def without_variants(chosen: ConfiguredRules) -> ConfiguredRules:
     """The rules with the feature gate ConcurrentAdmission off: nobody creates variants where no controller runs."""
     policy = replace(chosen.controller.policy, concurrent_admission=False)
     reading = replace(chosen.controller.reading, concurrent_admission=False)
@@ -89,11 +89,11 @@ class World(ClusterState):
     def __init__(
         self,
         objects: Iterable[Document],
-        rules: PlayedRules | None = None,
+        rules: ConfiguredRules | None = None,
         workers: Mapping[str, Lookup] | None = None,
     ) -> None:
         """``workers`` are the queues of the worker clusters of MultiKueue by name."""
-        self.rules = rules or PlayedRules()
+        self.rules = rules or ConfiguredRules()
         super().__init__(self.rules.controller)
         self.warnings: list[str] = []
         self.checks: dict[str, Check] = {}

@@ -37,7 +37,7 @@ from controller.reconcilers.managed import Managed
 from controller.settings import Settings
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, reserved, since
 from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge
-from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, lost, overlap
+from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, over, overlap
 from core.guard.pods import Kin, Lean, RunningPod, Shape
 from core.jobs import meta
 from core.jobs.kinds import POD
@@ -101,7 +101,7 @@ class Counted:
     ``grant`` is what its Workloads grant, None if that is not computed, and until when if they do not change;
     ``reserved`` and ``since`` are what they hold and since when. ``left`` is what they granted until ``left_at``, which
     counts for a moment. ``due`` is when the account is looked at again, 0 if nothing exceeds. ``leaving`` are those
-    that terminate: ``going`` their shapes, without those on nodes that do not answer (``lost``), ``ended`` the uids of
+    that terminate: ``going`` their shapes, without those whose grace period is over (``over``), ``ended`` the uids of
     those whose grace period was ended, ``spent`` how long they have overlapped. ``strays`` is how many pods nobody
     controls, and ``acts`` how often in succession something was stopped.
     """
@@ -120,7 +120,7 @@ class Counted:
     reported: float = 0.0
     leaving: dict[str, RunningPod] = field(default_factory=dict)
     going: Counter[Shape] = field(default_factory=Counter)
-    lost: set[str] = field(default_factory=set)
+    over: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     spent: Spent = UNSPENT
     acts: int = 0
@@ -324,8 +324,8 @@ class Guard:
     def _gone(self, counted: Counted, pod: RunningPod) -> None:
         """A pod that terminates is gone, or has another state."""
         del counted.leaving[pod.uid]
-        if pod.uid in counted.lost:
-            counted.lost.discard(pod.uid)
+        if pod.uid in counted.over:
+            counted.over.discard(pod.uid)
         else:
             _add(counted.going, pod.shape, -1)
 
@@ -409,7 +409,7 @@ class Guard:
         share = counted.spent.share
         if not share or self._budget(counted, now).lasts(share) > 0:
             return False
-        return any(uid not in counted.ended and uid not in counted.lost for uid in counted.leaving)
+        return any(uid not in counted.ended and uid not in counted.over for uid in counted.leaving)
 
     def _compare(self, counted: Counted) -> None:
         """Notes when an account is to be looked at: soon if it exceeds, else when it will if nothing changes."""
@@ -555,10 +555,10 @@ class Guard:
         return max(0.01, min(waits)) if waits else None
 
     def _look_at_leaving(self, counted: Counted, now: float) -> None:
-        """Pods on nodes that do not answer are counted no more."""
+        """Pods whose grace period is over are counted no more."""
         for uid, pod in counted.leaving.items():
-            if uid not in counted.lost and lost(pod, now):
-                counted.lost.add(uid)
+            if uid not in counted.over and over(pod, now):
+                counted.over.add(uid)
                 _add(counted.going, pod.shape, -1)
         self._measure(counted, now)
 

@@ -260,7 +260,7 @@ def of_jobs(kind: JobKind, kinds: Iterable[JobKind] = ()) -> Watched:
             **({"refers": kind.references} if kind.refers else {}),
             **_belonging(kind.resource, kinds),
         },
-        wakes=_job_changed(kind),
+        wakes=_about(kind, Dispatcher.job),
         writes=_written(kind.resource, (kind, *kinds), {"": ("patch",), FINALIZERS: ("update",)}),
     )
 
@@ -271,7 +271,7 @@ def of_pod_owner(kind: PodOwner) -> Watched:
         resource=kind.resource,
         optional=kind.optional,
         indexes={"owner": indexes.owner_of},
-        wakes=_owner_changed(kind),
+        wakes=_about(kind, Dispatcher.pod_owner),
     )
 
 
@@ -286,14 +286,16 @@ def of_related(served: Resource, kinds: Iterable[JobKind]) -> Watched:
         resource=served,
         optional=True,
         indexes=_belonging(served, kinds),
-        wakes=_related_changed(served),
+        wakes=_about(served, Dispatcher.related),
         writes=_written(served, kinds),
     )
 
 
 def of_referred(served: Resource) -> Watched:
     """Returns the row of a kind to whose objects jobs refer by name."""
-    return Watched(resource=served, optional=True, feature=Feature.MULTIKUEUE, wakes=_referred_changed(served))
+    return Watched(
+        resource=served, optional=True, feature=Feature.MULTIKUEUE, wakes=_about(served, Dispatcher.referred)
+    )
 
 
 def rows(
@@ -334,29 +336,10 @@ def dispatch_of(rows: Iterable[Watched]) -> dict[Resource, Wake]:
     return {row.resource: row.wakes for row in rows if row.wakes is not None}
 
 
-def _job_changed(kind: JobKind) -> Wake:
+def _about(subject: T, wake: Callable[[Dispatcher, T, Raw | None, Raw | None], None]) -> Wake:
+    """The wake-up that a change of a resource of ``subject`` causes."""
+
     def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
-        dispatcher.job(kind, old, new)
-
-    return changed
-
-
-def _owner_changed(kind: PodOwner) -> Wake:
-    def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
-        dispatcher.pod_owner(kind, old, new)
-
-    return changed
-
-
-def _related_changed(served: Resource) -> Wake:
-    def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
-        dispatcher.related(served, old, new)
-
-    return changed
-
-
-def _referred_changed(served: Resource) -> Wake:
-    def changed(dispatcher: Dispatcher, old: Raw | None, new: Raw | None) -> None:
-        dispatcher.referred(served, old, new)
+        wake(dispatcher, subject, old, new)
 
     return changed

@@ -36,11 +36,7 @@ NOTHING: Final = Grant(0, {})
 
 def granted(workloads: Iterable[Workload], now: float) -> Grant:
     """What the Workloads of one job grant to its pods: nothing some time after their eviction."""
-    found = NOTHING
-    for each in workloads:
-        if not 0 < evicted_at(each) <= now - STOPS_SECONDS:
-            found = found | admitted(each)
-    return found
+    return reserved(each for each in workloads if not 0 < evicted_at(each) <= now - STOPS_SECONDS)
 
 
 def reserved(workloads: Iterable[Workload]) -> Grant:

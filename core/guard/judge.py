@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from api import quantity
 from core.guard.grants import STOPS_SECONDS, Grant, evicted_at, holds, reserved
-from core.guard.overlap import OverlapBudget, lost, surplus
+from core.guard.overlap import OverlapBudget, over, surplus
 from core.guard.pods import RunningPod, Shape, totals
 from core.model import Key, Requests, Workload
 
@@ -107,7 +107,7 @@ def judge(
     shapes = shapes_of(each.pod for each in living)
     late = tuple(each.pod for each in living if each.pod.deleted)
     leaving = [each.pod for each in charged if not counts(each.pod, now, terminating_seconds)]
-    leaving = [each for each in leaving if not lost(each, now)]
+    leaving = [each for each in leaving if not over(each, now)]
     end = surplus(leaving, shapes, reserved(workloads), budget, now, injected=injected, known=known, limited=limited)
     found = excess(shapes, has, injected=injected, known=known, limited=limited)
     if not found:

@@ -99,7 +99,7 @@ def overlap(
     return max((amount / whole if whole else inf for amount, whole in beyond if amount > 0), default=0.0)
 
 
-def lost(pod: RunningPod, now: float) -> bool:
+def over(pod: RunningPod, now: float) -> bool:
     """Whether the grace period of a pod has ended: its kubelet has killed it, or cannot, and nobody can use that node.
     The quota of a group of pods is released at the same moment.
     """

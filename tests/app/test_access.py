@@ -11,7 +11,7 @@ from starlette.routing import Route as Page
 from api.objects import Raw, Resource
 from app.access import REMEMBERED, Access, Reviews
 from app.application import Application
-from app.limits import OverloadedError
+from app.limits import RefusedCallError
 from app.metrics import ProcessMetrics
 from controller.kube.client import Client
 from controller.kube.errors import Unreachable
@@ -52,7 +52,7 @@ def access(reviewer: Reviewer) -> tuple[Access, Moment]:
 async def status(asked: Access, header: bytes) -> int:
     try:
         await asked.check(header)
-    except OverloadedError as refusal:
+    except RefusedCallError as refusal:
         return refusal.status
     return 200
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from api.configuration import load
 from app.setup import admission_settings
-from cli.world import PlayedRules, World
+from cli.world import ConfiguredRules, World
 from controller.cache.caches import Caches
 from controller.cache.events import Recorder
 from controller.cache.writes import Writer
@@ -46,7 +46,7 @@ NAMESPACES = ["ns", "kube-system", "kube-node-lease", "kueue-system", "queueing"
 def test_every_part_gives_the_same_answer(config: str, namespace: str, team: str) -> None:
     loaded = load(config)
     labels = {"kubernetes.io/metadata.name": namespace, **({"team": team} if team else {})}
-    rules = PlayedRules(from_configuration(loaded.configuration, elect=False), admission_settings(loaded))
+    rules = ConfiguredRules(from_configuration(loaded.configuration, elect=False), admission_settings(loaded))
     world = World([], rules)
     world.namespace(namespace, labels)
     answers = {
@@ -58,12 +58,12 @@ def test_every_part_gives_the_same_answer(config: str, namespace: str, team: str
     assert len(set(answers.values())) == 1, answers
 
 
-def _selected(rules: PlayedRules, labels: dict[str, str]) -> bool:
+def _selected(rules: ConfiguredRules, labels: dict[str, str]) -> bool:
     selector = decode.selector(namespace_selector(rules.admission))
     return selector is not None and matches(selector, labels)
 
 
-def _controller(rules: PlayedRules, namespace: str, labels: dict[str, str]) -> bool:
+def _controller(rules: ConfiguredRules, namespace: str, labels: dict[str, str]) -> bool:
     found, caches = _reconciler(rules)
     known = made("Namespace", namespace)
     known["metadata"]["labels"] = labels
@@ -71,7 +71,7 @@ def _controller(rules: PlayedRules, namespace: str, labels: dict[str, str]) -> b
     return found.managed.selects(_in(namespace))
 
 
-def _reconciler(rules: PlayedRules) -> tuple[JobReconciler, Caches]:
+def _reconciler(rules: ConfiguredRules) -> tuple[JobReconciler, Caches]:
     caches = Caches(State(), rows([BATCH_JOB]))
     others = (cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry()), rules.controller)
     return JobReconciler(BATCH_JOB, caches, *others), caches
@@ -84,6 +84,6 @@ def _in(namespace: str) -> Raw:
 
 @pytest.mark.parametrize("config", SELECTORS)
 def test_a_job_whose_namespace_is_not_known_yet_is_left_alone_until_it_is(config: str) -> None:
-    rules = PlayedRules(from_configuration(load(config).configuration, elect=False))
+    rules = ConfiguredRules(from_configuration(load(config).configuration, elect=False))
     found, _ = _reconciler(rules)
     assert not found.managed.selects(_in("ns"))

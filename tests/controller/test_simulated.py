@@ -24,7 +24,7 @@ from cli.manifests import Document
 from cli.scenario import Scenario
 from cli.simulator import Played, play
 from cli.trace import TracedJob
-from cli.world import PlayedRules, World, admitted
+from cli.world import ConfiguredRules, World, admitted
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.kube.errors import Conflict, NotFound
@@ -335,7 +335,7 @@ def test_the_controller_admits_and_preempts_whom_the_simulation_does_at_the_same
     scenario: Scenario, fair: bool
 ) -> None:
     policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
-    played = play(scenario, PlayedRules(Settings(policy=policy)))
+    played = play(scenario, ConfiguredRules(Settings(policy=policy)))
     controlled = Controlled(scenario, policy)
     asyncio.run(controlled.play())
     assert not played.unplayed
@@ -356,7 +356,7 @@ def test_the_property_is_of_cases_that_matter() -> None:
     @given(scenario=scenarios(), fair=st.booleans())
     def look(scenario: Scenario, fair: bool) -> None:
         policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
-        for course in play(scenario, PlayedRules(Settings(policy=policy))).timeline.courses.values():
+        for course in play(scenario, ConfiguredRules(Settings(policy=policy))).timeline.courses.values():
             seen.update({"second flavor"} if any("f1" in str(a.admission) for a in course.attempts) else ())
             seen.update({a.reason for a in course.attempts if a.reason})
             least = course.arrival.workload.pod_sets[0].count
