@@ -38,6 +38,7 @@ from core.model.queues import (
     ResourceGroup,
     StopPolicy,
 )
+from core.model.topology import Node, Topology, TopologyAssignment, TopologyDomain
 from core.model.workload import (
     Admission,
     CheckState,
@@ -66,6 +67,7 @@ __all__ = [
     "Labels",
     "LocalQueue",
     "Migration",
+    "Node",
     "Parameters",
     "Placement",
     "Plan",
@@ -85,6 +87,9 @@ __all__ = [
     "StopPolicy",
     "Taint",
     "Toleration",
+    "Topology",
+    "TopologyAssignment",
+    "TopologyDomain",
     "TopologyRequest",
     "Tried",
     "Victim",

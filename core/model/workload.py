@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from api.objects import Key, Raw
 from core.model.kubernetes import ANYWHERE, Condition, Placement, Requests
 from core.model.owner import Owner
+from core.model.topology import TopologyAssignment
 
 
 class TopologyRequest(Struct, frozen=True, gc=False):
@@ -28,7 +29,8 @@ class TopologyRequest(Struct, frozen=True, gc=False):
 class PodSet(Struct, frozen=True, gc=False):
     """Pods of one shape. ``requests`` are per pod and effective, with overhead, LimitRange and transformations.
 
-    ``topology`` is absent where nothing is asked for.
+    ``topology`` is absent where nothing is asked for. ``own`` are the effective requests of the pod template without
+    transformations, which is what a pod uses of a node; None where they are equal to ``requests``.
     """
 
     name: str
@@ -37,15 +39,25 @@ class PodSet(Struct, frozen=True, gc=False):
     min_count: int | None = None
     placement: Placement = ANYWHERE
     topology: TopologyRequest | None = None
+    own: Requests | None = None
+
+    @property
+    def per_pod(self) -> Requests:
+        """What one pod uses of its node, without the pod itself (``pods: 1``)."""
+        return self.requests if self.own is None else self.own
 
 
 class PodSetAssignment(Struct, frozen=True, gc=False):
-    """The assignment of a pod set: flavor by resource, total usage by resource, and the number of pods."""
+    """The assignment of a pod set: flavor by resource, total usage by resource, the number of pods, and the domains of
+    the topology; while these are decided later, ``delayed`` is Pending, and Ready after that.
+    """
 
     name: str
     flavors: Mapping[str, str]
     usage: Requests
     count: int
+    topology: TopologyAssignment | None = None
+    delayed: str = ""
 
 
 class Admission(Struct, frozen=True, gc=False):
@@ -91,7 +103,7 @@ class Workload(Struct, frozen=True, gc=False):
     ``cluster_name`` is the worker cluster that it runs in, ``nominated`` are those that it is offered to. With
     concurrent admission a ``parent`` is admitted through its variants, and ``variant_of`` is the uid of that parent;
     only ``allowed_flavors`` may be assigned to it, if there are any. ``from_manager`` is whether MultiKueue of another
-    cluster made it.
+    cluster made it. ``unhealthy_nodes`` are the nodes of its pods that failed.
     """
 
     key: Key
@@ -130,6 +142,7 @@ class Workload(Struct, frozen=True, gc=False):
     variant_of: str = ""
     allowed_flavors: tuple[str, ...] = ()
     from_manager: bool = False
+    unhealthy_nodes: tuple[str, ...] = ()
 
     @property
     def closed_gates(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from api import names, quantity
+from api.convert import topology_assignment as topology
 from api.errors import FieldError
 from api.objects import key_of
 from core import model
@@ -40,6 +41,8 @@ from core.model import (
     Selector,
     Taint,
     Toleration,
+    TopologyAssignment,
+    TopologyDomain,
     TopologyRequest,
 )
 from core.model.owner import owner
@@ -100,6 +103,23 @@ def cluster_node(raw: Raw) -> model.ClusterNode:
         with contextlib.suppress(ValueError):
             amounts[sys.intern(resource)] = quantity.amount(resource, amount)
     return model.ClusterNode(raw["metadata"].get("labels") or {}, amounts)
+
+
+def node(raw: Raw) -> model.Node:
+    """A Node with what placement needs of it; a quantity that cannot be read is left out."""
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    conditions = status.get("conditions") or ()
+    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    taints = tuple(Taint(each["key"], each.get("value", ""), each["effect"]) for each in spec.get("taints") or ())
+    amounts = cluster_node(raw)
+    usable = ready and not spec.get("unschedulable")
+    return model.Node(raw["metadata"]["name"], amounts.labels, taints, amounts.allocatable, usable)
+
+
+def topology_object(raw: Raw) -> model.Topology:
+    """A Topology."""
+    levels = tuple(level["nodeLabel"] for level in (raw.get("spec") or {}).get("levels") or ())
+    return model.Topology(raw["metadata"]["name"], levels)
 
 
 def admission_check(raw: Raw) -> model.AdmissionCheck:
@@ -225,6 +245,7 @@ def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
         cluster_name=status.get("clusterName") or "",
         nominated=tuple(status.get("nominatedClusterNames") or ()),
         from_manager=names.Label.MULTIKUEUE_ORIGIN in (metadata.get("labels") or {}),
+        unhealthy_nodes=tuple(each["name"] for each in status.get("unhealthyNodes") or ()),
         **_family(metadata, context),
     )
 
@@ -282,10 +303,21 @@ def admission(raw: Raw | None, spec: Raw) -> Admission | None:
                 flavors=given.get("flavors") or {},
                 usage={res: quantity.amount(res, value) for res, value in (given.get("resourceUsage") or {}).items()},
                 count=given["count"] if given.get("count") is not None else counts.get(given["name"], 0),
+                topology=topology_assignment(given.get("topologyAssignment")),
+                delayed=given.get("delayedTopologyRequest") or "",
             )
             for given in raw.get("podSetAssignments") or []
         ),
     )
+
+
+def topology_assignment(raw: Raw | None) -> TopologyAssignment | None:
+    """Decodes ``topologyAssignment`` of a pod set: its domains, written out."""
+    if not raw:
+        return None
+    plain = topology.domains(raw)
+    found = tuple(TopologyDomain(tuple(each["values"]), each["count"]) for each in plain["domains"])
+    return TopologyAssignment(tuple(plain["levels"]), found)
 
 
 def placement(spec: Raw) -> Placement:
@@ -340,6 +372,7 @@ def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:
             raw.get("minCount"),
             placement(spec),
             _topology_request(raw.get("topologyRequest") or {}),
+            asked.own if asked.own != asked.requests else None,
         )
         if len(context.pod_sets) >= _MOST_CACHED:  # bounds memory; pod sets that are still in use are cached again
             context.pod_sets.clear()

@@ -106,13 +106,14 @@ class Effective:
     """Requests of one pod, and the field errors that forbid it, with paths relative to the pod spec.
 
     ``above_limits`` are those Kubernetes itself makes (and malformed quantities), ``outside_range`` those of
-    LimitRanges; ``beyond`` has the figures to both.
+    LimitRanges; ``beyond`` has the figures to both. ``own`` are the requests without exclusions and transformations.
     """
 
     requests: Requests
     above_limits: tuple[FieldError, ...] = ()
     outside_range: tuple[FieldError, ...] = ()
     beyond: tuple[Beyond, ...] = ()
+    own: Requests = field(default_factory=dict)
 
 
 def effective(spec: Raw, rules: RequestRules) -> Effective:
@@ -211,11 +212,16 @@ def _effective(spec: Raw, rules: RequestRules) -> Effective:
         *_container_errors([*init, *main], rules.limits.container),
         *_pod_errors(total, rules.limits.pod),
     ]
+    own = _rounded(total)
+    changed = rules.excluded_prefixes or rules.transformations
     return Effective(
-        requests=_rounded(_transformed(_kept(total, rules.excluded_prefixes), rules.transformations)),
+        requests=_rounded(_transformed(_kept(total, rules.excluded_prefixes), rules.transformations))
+        if changed
+        else own,
         above_limits=tuple(found.error for found in above),
         outside_range=tuple(found.error for found in outside),
         beyond=(*above, *outside),
+        own=own,
     )
 
 

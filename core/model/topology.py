@@ -1,0 +1,43 @@
+"""Topologies: where nodes are relative to each other, and on which domains of them the pods of a workload run.
+
+A domain is named by its values of the levels' labels, highest level first. Source: KEP 2724 (topology).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from core.model.kubernetes import Labels, Requests, Taint
+
+
+class Topology(Struct, frozen=True, gc=False):
+    """A Topology object: the node labels of its levels, highest first."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+class TopologyDomain(Struct, frozen=True, gc=False):
+    """A number of pods on one domain; ``values`` are those of the levels of the assignment that it is in."""
+
+    values: tuple[str, ...]
+    count: int
+
+
+class TopologyAssignment(Struct, frozen=True, gc=False):
+    """The domains of a pod set, in the order in which they are stored; ``levels`` is ``kubernetes.io/hostname`` alone
+    where that is the lowest level, else all levels of the topology.
+    """
+
+    levels: tuple[str, ...]
+    domains: tuple[TopologyDomain, ...]
+
+
+class Node(Struct, frozen=True, gc=False):
+    """What placement needs of a Node. ``usable`` is whether it is Ready and not cordoned."""
+
+    name: str
+    labels: Labels = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    allocatable: Requests = field(default_factory=dict)
+    usable: bool = True
