@@ -73,7 +73,9 @@ def measure(plane: ControlPlane, scratch: Path, load: Load, chosen: argparse.Nam
 
 def main() -> int:
     """Parses the arguments, measures, prints; returns 1 if a rule was broken."""
-    parser = contention.arguments("bench.floor", __doc__, [name for name, one in LOADS.items() if not one.jobs])
+    parser = contention.arguments(
+        "bench.floor", __doc__, [name for name, one in LOADS.items() if not (one.jobs or one.racks)]
+    )
     chosen: argparse.Namespace = parser.parse_args()
     exit_on_sigterm()
     load = LOADS[chosen.load].share(chosen.share)

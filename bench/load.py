@@ -1,20 +1,29 @@
 """What the contention benches create: queues in cohorts, and streams of workloads that ask for more than the quota.
 
 ``baseline`` and ``large-scale`` are the scenarios of Kueue's scheduler performance tests: the same numbers, quotas,
-runtimes and intervals. ``jobs`` is the baseline as real Jobs, which pass the webhooks.
+runtimes and intervals. ``topology`` is their scenario for topologies: the baseline's workloads as two to eight pods
+which each workload wants in one rack, if possible in one rack, or in slices that are each in one rack, among 640 nodes.
+``jobs`` is the baseline as real Jobs, which pass the webhooks.
 """
 
+import itertools
 import random
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from api.objects import Raw, Resource
 from bench.scenario import CLUSTER_QUEUES, FLAVORS, GROUP, JOBS, LOCAL_QUEUES, NAMESPACES, WORKLOADS, job
 
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+TOPOLOGIES = Resource(GROUP, "v1beta2", "topologies", "Topology", namespaced=False)
 PRIORITY_CLASSES = Resource(GROUP, "v1beta2", "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False)
 
 
 class Class(NamedTuple):
-    """One stream of workloads in each queue: a workload is created ``every_seconds`` after the last answer."""
+    """One stream of workloads in each queue: a workload is created ``every_seconds`` after the last answer.
+
+    ``pods`` share the ``cpu``, and are placed as ``topology`` (a topologyRequest) asks.
+    """
 
     name: str
     workloads: int
@@ -22,6 +31,8 @@ class Class(NamedTuple):
     priority: int
     run_seconds: float
     every_seconds: float
+    pods: int = 1
+    topology: Raw | None = None
 
 
 class Queue(NamedTuple):
@@ -31,10 +42,20 @@ class Queue(NamedTuple):
     cohort: str
 
 
+class Racks(NamedTuple):
+    """The nodes of a topology: one block of racks with equal nodes; ``cpu`` and ``memory`` of one node."""
+
+    racks: int
+    nodes: int
+    cpu: str = "96"
+    memory: str = "256Gi"
+
+
 class Load(NamedTuple):
     """A scenario. ``queues`` are those of one cohort; ``nominal`` and ``borrowing`` are the cpu of one queue.
 
-    With ``random_runtimes`` those of the classes are means of an exponential distribution.
+    With ``racks`` the flavor has a topology, and these nodes are created. With ``random_runtimes`` those of the classes
+    are means of an exponential distribution.
     """
 
     name: str
@@ -45,6 +66,7 @@ class Load(NamedTuple):
     borrowing: int = 100
     jobs: bool = False
     random_runtimes: bool = False
+    racks: Racks | None = None
 
     @property
     def all_queues(self) -> tuple[Queue, ...]:
@@ -92,12 +114,41 @@ _LARGE_SCALE = (
     Class("medium", 11, 5, 100, 0.35, 0.3),
     Class("large", 4, 20, 200, 0.7, 0.7),
 )
+BLOCK, RACK, HOSTNAME = (
+    "cloud.provider.com/topology-block",
+    "cloud.provider.com/topology-rack",
+    "kubernetes.io/hostname",
+)
+NODE_GROUP = "tas-node-group"
+_REQUESTS: tuple[tuple[str, Callable[[int], Raw]], ...] = (
+    ("required", lambda size: {"required": RACK}),
+    ("preferred", lambda size: {"preferred": RACK}),
+    ("slices", lambda size: {"podSetSliceRequiredTopology": RACK, "podSetSliceSize": size}),
+)
+"""The topology requests of Kueue's scenario, for slices of a size."""
+
+
+def _placed(one: Class, pods: int, size: int, counts: tuple[int, ...]) -> tuple[Class, ...]:
+    """A class as three, one for each topology request, with these numbers of workloads."""
+    return tuple(
+        one._replace(name=f"{one.name}-{name}", workloads=count, pods=pods, topology=request(size))
+        for (name, request), count in zip(_REQUESTS, counts, strict=True)
+    )
+
+
+_SMALL, _MEDIUM, _LARGE = _BASELINE
+_TOPOLOGY = (
+    *_placed(_SMALL, 2, 1, (120, 120, 110)),
+    *_placed(_MEDIUM, 4, 2, (34, 33, 33)),
+    *_placed(_LARGE, 8, 4, (17, 17, 16)),
+)
 LOADS = {
     one.name: one
     for one in (
         Load("baseline", 5, 6, _BASELINE),
         Load("large-scale", 10, 100, _LARGE_SCALE),
         Load("jobs", 5, 6, _BASELINE, jobs=True),
+        Load("topology", 5, 6, _TOPOLOGY, racks=Racks(10, 64)),
     )
 }
 
@@ -105,7 +156,10 @@ LOADS = {
 def setting(load: Load) -> list[tuple[Resource, str, Raw]]:
     """Returns what must exist before the first workload, in order: resource, namespace, object."""
     quota = {"name": "cpu", "nominalQuota": load.nominal, "borrowingLimit": load.borrowing}
-    found: list[tuple[Resource, str, Raw]] = [(FLAVORS, "", _named(FLAVORS, load.name))]
+    found: list[tuple[Resource, str, Raw]] = [
+        *_topology(load),
+        (FLAVORS, "", _named(FLAVORS, load.name) | _flavor_spec(load)),
+    ]
     for queue in load.all_queues:
         spec = {
             "cohortName": queue.cohort,
@@ -129,6 +183,33 @@ def setting(load: Load) -> list[tuple[Resource, str, Raw]]:
     return found
 
 
+def _flavor_spec(load: Load) -> Raw:
+    if load.racks is None:
+        return {}
+    return {"spec": {"nodeLabels": {NODE_GROUP: load.name}, "topologyName": load.name}}
+
+
+def _topology(load: Load) -> Iterator[tuple[Resource, str, Raw]]:
+    """Yields the Topology and the nodes of a load."""
+    racks = load.racks
+    if racks is None:
+        return
+    levels = [{"nodeLabel": label} for label in (BLOCK, RACK, HOSTNAME)]
+    yield TOPOLOGIES, "", _named(TOPOLOGIES, load.name) | {"spec": {"levels": levels}}
+    amounts = {"cpu": racks.cpu, "memory": racks.memory, "pods": "110"}
+    ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+    for rack, number in itertools.product(range(racks.racks), range(racks.nodes)):
+        node = _named(NODES, f"{load.name}-{rack}-{number}")
+        node["metadata"]["labels"] = {
+            NODE_GROUP: load.name,
+            BLOCK: "block-0",
+            RACK: f"rack-{rack}",
+            HOSTNAME: node["metadata"]["name"],
+        }
+        node["status"] = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
+        yield NODES, "", node
+
+
 def created(load: Load, queue: Queue, one: Class, number: int) -> tuple[Resource, Raw]:
     """Returns the object that is created for a workload: a Workload without an owner, or a Job."""
     name = f"{one.name}-{number}"
@@ -136,13 +217,13 @@ def created(load: Load, queue: Queue, one: Class, number: int) -> tuple[Resource
         made = job(name, queue.name, str(one.cpu))
         made["metadata"]["labels"][f"{GROUP}/priority-class"] = f"{load.name}-{one.name}"
         return JOBS, made
-    container = {"name": "main", "image": "busybox:1.36", "resources": {"requests": {"cpu": str(one.cpu)}}}
+    cpu = str(one.cpu) if one.pods == 1 else f"{one.cpu * 1000 // one.pods}m"
+    container = {"name": "main", "image": "busybox:1.36", "resources": {"requests": {"cpu": cpu}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
-    spec = {
-        "queueName": queue.name,
-        "priority": one.priority,
-        "podSets": [{"name": "main", "count": 1, "template": template}],
-    }
+    pod_set: Raw = {"name": "main", "count": one.pods, "template": template}
+    if one.topology is not None:
+        pod_set["topologyRequest"] = one.topology
+    spec = {"queueName": queue.name, "priority": one.priority, "podSets": [pod_set]}
     return WORKLOADS, _named(WORKLOADS, name) | {"spec": spec}
 
 
