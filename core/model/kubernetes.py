@@ -49,7 +49,7 @@ class Toleration(Struct, frozen=True, gc=False):
 
 class Placement(Struct, frozen=True, gc=False):
     """The node requirements of a pod. ``affinity`` is the required node affinity: any of the terms, all requirements of
-    a term.
+    a term; ``preferred`` are the preferred terms with their weights.
 
     ``None`` means no required node affinity; an empty tuple matches no node. ``fields`` requirements (``matchFields``)
     are not kept: flavors have labels only.
@@ -58,6 +58,7 @@ class Placement(Struct, frozen=True, gc=False):
     node_selector: Labels = field(default_factory=dict)
     affinity: tuple[tuple[Requirement, ...], ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
+    preferred: tuple[tuple[int, tuple[Requirement, ...]], ...] = ()
 
 
 class ClusterNode(Struct, frozen=True, gc=False):

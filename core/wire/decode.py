@@ -322,15 +322,19 @@ def topology_assignment(raw: Raw | None) -> TopologyAssignment | None:
 
 def placement(spec: Raw) -> Placement:
     """Decodes the node requirements of a pod spec."""
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    if required is None and not spec.get("nodeSelector") and not spec.get("tolerations"):
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    if required is None and not preferred and not spec.get("nodeSelector") and not spec.get("tolerations"):
         return ANYWHERE
     terms = None
     if required is not None:
         terms = tuple(tuple(_requirements(t.get("matchExpressions"))) for t in required.get("nodeSelectorTerms") or [])
-    return Placement(spec.get("nodeSelector") or {}, terms, _tolerations(spec.get("tolerations")))
+    weighted = tuple(
+        (each.get("weight") or 0, _requirements((each.get("preference") or {}).get("matchExpressions")))
+        for each in preferred
+    )
+    return Placement(spec.get("nodeSelector") or {}, terms, _tolerations(spec.get("tolerations")), weighted)
 
 
 def complaints(found: Iterable[Effective]) -> tuple[str, ...]:
@@ -371,7 +375,7 @@ def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:
             asked.requests,
             raw.get("minCount"),
             placement(spec),
-            _topology_request(raw.get("topologyRequest") or {}),
+            topology_request(raw.get("topologyRequest") or {}),
             asked.own if asked.own != asked.requests else None,
         )
         if len(context.pod_sets) >= _MOST_CACHED:  # bounds memory; pod sets that are still in use are cached again
@@ -400,7 +404,7 @@ def _serialised(raw: Raw, spec: Raw) -> bytes:
     ).encode()
 
 
-def _topology_request(raw: Raw) -> TopologyRequest | None:
+def topology_request(raw: Raw) -> TopologyRequest | None:
     """The topology request of a pod set; None if it asks nothing: labels with the index of a pod do not."""
     level, size = raw.get("podSetSliceRequiredTopology"), raw.get("podSetSliceSize")
     layers = raw.get("podsetSliceRequiredTopologyConstraints") or ()
@@ -409,7 +413,7 @@ def _topology_request(raw: Raw) -> TopologyRequest | None:
         preferred=raw.get("preferred") or "",
         unconstrained=bool(raw.get("unconstrained")),
         group=raw.get("podSetGroupName") or "",
-        slices=((level, size),) if level and size else tuple((layer["topology"], layer["size"]) for layer in layers),
+        slices=((level, size or 0),) if level else tuple((layer["topology"], layer["size"]) for layer in layers),
     )
     return found if found != _NO_TOPOLOGY else None
 

@@ -1,0 +1,109 @@
+"""Recorded placements: what one line of input decides here, in the form of its expectation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api import quantity
+from core.model import PodSet, Raw, Requests, TopologyAssignment
+from core.topology import Asked, Domains, Misfit, Options, place
+from core.wire import decode
+from core.wire.pod_requests import RequestRules, effective
+
+_POD_ANNOTATIONS = (
+    "podset-required-topology",
+    "podset-preferred-topology",
+    "podset-unconstrained-topology",
+    "podset-slice-required-topology",
+    "podset-slice-required-topology-constraints",
+)
+
+
+def placement_of(line: Raw) -> dict[str, Any]:
+    """Returns ``podSets`` as expected of a line: by name a ``reason``, or ``domains``, ``levels`` and the order in
+    which they are stored as ``stored``.
+    """
+    given = line["input"]
+    domains = domains_of(given)
+    options = options_of(given.get("featureGates") or {})
+    asked = [_asked(raw) for raw in given["requests"]]
+    found = place(domains, asked, options, empty=bool(given.get("simulateEmpty")))
+    return {name: _shown(each) for name, each in found.items()}
+
+
+def options_of(gates: dict[str, bool]) -> Options:
+    """The options of feature gates that differ from their defaults."""
+    return Options(
+        mixed_profile=gates.get("TASProfileMixed", True),
+        balanced=gates.get("TASBalancedPlacement", False),
+        preferred_affinity=gates.get("TASRespectNodeAffinityPreferred", False),
+        elastic=gates.get("ElasticJobsViaWorkloadSlicesWithTAS", False),
+        keep_pod_owned=gates.get("SkipReassignmentForPodOwnedWorkloads", True),
+    )
+
+
+def domains_of(given: Raw) -> Domains:
+    """The domains of a line, with all usage."""
+    levels = tuple(level["nodeLabel"] for level in given["topology"]["spec"]["levels"])
+    flavor_raw = dict(given["resourceFlavor"])
+    flavor_raw["spec"] = {**(flavor_raw.get("spec") or {}), "topologyName": given["topology"]["metadata"]["name"]}
+    nodes = [decode.node({**raw, "metadata": {**raw["metadata"]}}) for raw in given.get("nodes", ())]
+    domains = Domains(levels, decode.resource_flavor(flavor_raw), nodes, others(given.get("pods") or ()))
+    usage = list(given.get("tasUsage") or ())
+    overlapping = (given.get("featureGates") or {}).get("TASHandleOverlappingFlavors", True)
+    if overlapping and domains.tree.by_hostname:
+        usage += given.get("siblingUsage") or ()
+    for each in usage:
+        domains.add(tuple(each["values"]), amounts(each.get("singlePodRequests") or {}), each["count"])
+    return domains
+
+
+def others(pods: Any) -> dict[str, dict[str, int]]:
+    """By node name what pods outside of topology use there."""
+    found: dict[str, dict[str, int]] = {}
+    for pod in pods:
+        spec, phase = pod.get("spec") or {}, (pod.get("status") or {}).get("phase")
+        annotations = pod["metadata"].get("annotations") or {}
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            continue
+        if any(f"kueue.x-k8s.io/{name}" in annotations for name in _POD_ANNOTATIONS):
+            continue
+        used = found.setdefault(spec["nodeName"], {})
+        for resource, amount in (*effective(spec, RequestRules()).own.items(), ("pods", 1)):
+            used[resource] = used.get(resource, 0) + amount
+    return found
+
+
+def amounts(raw: Raw) -> Requests:
+    """Requests in base units."""
+    return {resource: quantity.amount(resource, value) for resource, value in raw.items()}
+
+
+def _asked(raw: Raw) -> Asked:
+    asked = raw["podSet"]
+    spec = (asked.get("template") or {}).get("spec") or {}
+    return Asked(
+        PodSet(
+            asked["name"],
+            asked.get("count", 0),
+            amounts(raw.get("singlePodRequests") or {}),
+            placement=decode.placement(spec),
+            topology=decode.topology_request(asked.get("topologyRequest") or {}),
+        ),
+        raw["count"],
+        raw.get("podSetGroupName") or "",
+        bool(raw.get("implied")),
+        tuple(decode.placement(update) for update in raw.get("podSetUpdates") or ()),
+        decode.topology_assignment(raw.get("previousAssignment")),
+    )
+
+
+def _shown(found: TopologyAssignment | Misfit) -> Any:
+    if isinstance(found, Misfit):
+        return {"reason": found.text}
+    stored = [{"count": each.count, "values": list(each.values)} for each in found.domains]
+    return {
+        "domains": sorted(stored, key=lambda each: each["values"]),
+        "levels": list(found.levels),
+        "stored": stored,
+    }

@@ -1,0 +1,209 @@
+"""The domains of one flavor's nodes, and what is used on each.
+
+The tree of domains depends on the nodes only and never changes; usage changes with every admission. Copies share the
+tree. Domains of one level are numbered in the order of their paths, so the children of a domain are a range of numbers,
+and to sort by number is to sort by path.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from core.model import Node, Requests, ResourceFlavor
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+PODS: Final = "pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A domain of the lowest level. ``capacity`` is what its nodes can allocate without what pods outside of topology
+    use there. ``node`` is its node if the lowest level is the hostname; only then pods are compared with nodes.
+    """
+
+    path: tuple[str, ...]
+    capacity: Requests
+    node: Node | None
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The domains of each level, highest first. ``children[level][number]`` is a range of numbers of the next level,
+    ``parents[level][number]`` a number of the level above.
+    """
+
+    levels: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+    children: tuple[tuple[range, ...], ...]
+    parents: tuple[tuple[int, ...], ...]
+    numbers: Mapping[tuple[str, ...], int]
+    nodes: int
+
+    @property
+    def by_hostname(self) -> bool:
+        """Whether a leaf is one node, and assignments name its hostname alone."""
+        return self.levels[-1:] == (HOSTNAME,)
+
+    @property
+    def lowest(self) -> int:
+        """The lowest level."""
+        return len(self.levels) - 1
+
+    def size(self, level: int) -> int:
+        """The number of domains of a level."""
+        return len(self.children[level])
+
+    def path(self, level: int, number: int) -> tuple[str, ...]:
+        """The values of a domain, those of the levels above first."""
+        for below in range(level, self.lowest):
+            number = self.children[below][number].start
+        return self.leaves[number].path[: level + 1]
+
+    def above(self, leaf: int, level: int) -> int:
+        """The domain of a level that a leaf is in."""
+        for below in range(self.lowest, level, -1):
+            leaf = self.parents[below][leaf]
+        return leaf
+
+    def leaves_of(self, level: int, number: int) -> range:
+        """The leaves of a domain."""
+        first, last = number, number
+        for below in range(level, self.lowest):
+            first, last = self.children[below][first].start, self.children[below][last].stop - 1
+        return range(first, last + 1)
+
+    def values(self, leaf: int) -> tuple[str, ...]:
+        """A leaf as assignments name it."""
+        path = self.leaves[leaf].path
+        return path[-1:] if self.by_hostname else path
+
+    @property
+    def named_levels(self) -> tuple[str, ...]:
+        """The levels of assignments: the hostname alone if it is the lowest level, else all."""
+        return self.levels[-1:] if self.by_hostname else self.levels
+
+
+class Domains:
+    """The domains of a flavor, with what workloads use on them."""
+
+    __slots__ = ("_used", "flavor", "tree")
+
+    def __init__(
+        self,
+        levels: tuple[str, ...],
+        flavor: ResourceFlavor,
+        nodes: Iterable[Node],
+        others: Mapping[str, Requests],
+    ) -> None:
+        """``others``: by node name, what pods outside of topology use there, with the number of them as ``pods``."""
+        self.flavor = flavor
+        self.tree = _tree(levels, flavor, nodes, others)
+        self._used: dict[int, Requests] = {}
+
+    def copy(self) -> Domains:
+        """Returns the same domains with separate usage."""
+        return self._with(dict(self._used))
+
+    def empty(self) -> Domains:
+        """Returns the same domains without usage of workloads; pods outside of topology stay."""
+        return self._with({})
+
+    def add(self, values: tuple[str, ...], requests: Requests, count: int) -> None:
+        """Counts so many pods on a leaf, and each as one of ``pods``; a negative number of pods is removed.
+
+        ``values``: those of the levels of an assignment, or of the whole path. A leaf that has no nodes is ignored.
+        """
+        leaf = self.number(values)
+        if leaf is None:
+            return
+        used = dict(self._used.get(leaf) or {})
+        for resource, amount in (*requests.items(), (PODS, 1)):
+            used[resource] = used.get(resource, 0) + amount * count
+        self._used[leaf] = {resource: amount for resource, amount in used.items() if amount}
+
+    def number(self, values: tuple[str, ...]) -> int | None:
+        """The number of a leaf; None if it has no nodes."""
+        return self.tree.numbers.get(values)
+
+    def used(self, leaf: int) -> Requests:
+        """What workloads use on a leaf."""
+        return self._used.get(leaf) or {}
+
+    def free(self, leaf: int) -> Requests:
+        """What is free on a leaf; negative where more is used than there is."""
+        used = self.used(leaf)
+        return {
+            resource: amount - used.get(resource, 0) for resource, amount in self.tree.leaves[leaf].capacity.items()
+        }
+
+    def _with(self, used: dict[int, Requests]) -> Domains:
+        other = Domains.__new__(Domains)
+        other.flavor, other.tree, other._used = self.flavor, self.tree, used
+        return other
+
+
+def _tree(
+    levels: tuple[str, ...], flavor: ResourceFlavor, nodes: Iterable[Node], others: Mapping[str, Requests]
+) -> Tree:
+    """The tree of the nodes that the flavor has: usable, with its labels and a label for every level."""
+    by_hostname = levels[-1:] == (HOSTNAME,)
+    found: dict[tuple[str, ...], tuple[dict[str, int], Node, int]] = {}
+    hostnames: set[str] = set()
+    for node in sorted(nodes, key=lambda node: node.name):
+        if not node.usable or not flavor.node_labels.items() <= node.labels.items():
+            continue
+        if any(level not in node.labels for level in levels):
+            continue
+        path = tuple(node.labels[level] for level in levels)
+        if by_hostname and path[-1] in hostnames:
+            continue  # two nodes of one hostname would be indistinguishable in an assignment: the first is used
+        hostnames.add(path[-1])
+        capacity, first, count = found.get(path) or ({}, node, 0)
+        for resource, amount in node.allocatable.items():
+            capacity[resource] = capacity.get(resource, 0) + amount
+        for resource, amount in (others.get(node.name) or {}).items():
+            if resource in capacity:
+                capacity[resource] -= amount
+        found[path] = (capacity, first, count + 1)
+    paths = sorted(found)
+    leaves = tuple(
+        Leaf(path, found[path][0], found[path][1] if by_hostname else None, found[path][2]) for path in paths
+    )
+    children, parents = _ranges(paths, len(levels))
+    numbers = {leaf.path: number for number, leaf in enumerate(leaves)}
+    if by_hostname:
+        numbers.update({leaf.path[-1:]: number for number, leaf in enumerate(leaves)})
+    return Tree(levels, leaves, children, parents, numbers, sum(leaf.nodes for leaf in leaves))
+
+
+def _ranges(
+    paths: list[tuple[str, ...]], depth: int
+) -> tuple[tuple[tuple[range, ...], ...], tuple[tuple[int, ...], ...]]:
+    """The children and the parents of all domains, for sorted paths of the leaves."""
+    numbers = [_numbers([path[: level + 1] for path in paths]) for level in range(depth)]
+    children: list[tuple[range, ...]] = []
+    parents: list[tuple[int, ...]] = [()] if depth else []
+    for above, below in itertools.pairwise(numbers):
+        parent = dict(zip(below, above, strict=True))
+        parents.append(tuple(parent[number] for number in range(len(parent))))
+        starts = [0] * (len(set(above)) + 1)
+        for number in parents[-1]:
+            starts[number + 1] += 1
+        for number in range(1, len(starts)):
+            starts[number] += starts[number - 1]
+        children.append(tuple(range(a, b) for a, b in itertools.pairwise(starts)))
+    children.append((range(0),) * len(paths))
+    return tuple(children), tuple(parents)
+
+
+def _numbers(prefixes: list[tuple[str, ...]]) -> list[int]:
+    """Numbers equal neighbours equally, from 0."""
+    found, last = [], -1
+    for index, prefix in enumerate(prefixes):
+        last += index == 0 or prefix != prefixes[index - 1]
+        found.append(last)
+    return found

@@ -1,0 +1,218 @@
+"""Chooses the domains on which the pods of a workload run.
+
+The rules, in order: the level at which all pods fit on one domain (or, if they need not, the domains at the highest
+allowed level), then level by level the domains below, taken greedily. Two profiles order domains: best fit takes
+those with most room first, so that few domains are used, and exchanges the last for the smallest that is enough; least
+free capacity (for pods that may be anywhere) takes those with the least room first, so that large gaps stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from core.model import TopologyAssignment, TopologyDomain
+from core.topology import reasons
+from core.topology.counts import Counts, Shape, Table, counts, node_filter, requests_of
+from core.topology.nodes import Domains, Tree
+from core.topology.request import Asked, Goal, Misfit, Options, goal
+
+
+class Part(NamedTuple):
+    """A domain of some level that takes so many units (see ``Goal``), and the leader or not."""
+
+    domain: int
+    units: int
+    leader: bool = False
+
+
+class Shortfall(NamedTuple):
+    """No choice of domains; ``fit`` units would fit."""
+
+    fit: int
+
+
+def place(
+    domains: Domains, requests: Sequence[Asked], options: Options, *, empty: bool = False
+) -> dict[str, TopologyAssignment | Misfit]:
+    """Returns the assignment of each pod set, by name, or why it does not fit; pod sets after the first that does not
+    fit are left out. With ``empty`` as if no workload used anything.
+
+    Each pod set sees what those before it take; the domains themselves are not changed.
+    """
+    here = domains.empty() if empty else domains.copy()
+    found: dict[str, TopologyAssignment | Misfit] = {}
+    for group in _groups(requests):
+        placed = _placed(here, group, options)
+        found |= placed
+        if any(isinstance(each, Misfit) for each in placed.values()):
+            break
+        for asked in group:
+            _count(here, asked, placed[asked.pod_set.name])
+    return found
+
+
+def _groups(requests: Sequence[Asked]) -> list[list[Asked]]:
+    """Pod sets that are placed together, in the order of the first of each."""
+    found: dict[tuple[str, int], list[Asked]] = {}
+    for index, asked in enumerate(requests):
+        found.setdefault((asked.group, 0 if asked.group else index), []).append(asked)
+    return list(found.values())
+
+
+def _count(domains: Domains, asked: Asked, placed: TopologyAssignment | Misfit) -> None:
+    if isinstance(placed, TopologyAssignment):
+        for domain in placed.domains:
+            domains.add(domain.values, asked.per_pod, domain.count)
+
+
+def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str, TopologyAssignment | Misfit]:
+    workers, leader = _roles(group)
+    tree = domains.tree
+    wanted = goal(workers.topology, tree.levels, options, implied=workers.implied)
+    names = [asked.pod_set.name for asked in group]
+    if isinstance(wanted, Misfit):
+        return dict.fromkeys(names, wanted)
+    parts = search(domains, wanted, workers, leader)
+    if isinstance(parts, Misfit):
+        return dict.fromkeys(names, parts)
+    found: dict[str, TopologyAssignment | Misfit] = {
+        workers.pod_set.name: assignment(tree, [(part.domain, part.units) for part in parts if part.units])
+    }
+    if leader is not None:
+        found[leader.pod_set.name] = assignment(tree, [(part.domain, 1) for part in parts if part.leader])
+    return found
+
+
+def _roles(group: list[Asked]) -> tuple[Asked, Asked | None]:
+    """The workers, and the leader if there are two pod sets: the one with fewer pods, else the second."""
+    if len(group) == 1:
+        return group[0], None
+    first, second = group[:2]
+    return (second, first) if first.count < second.count else (first, second)
+
+
+def assignment(tree: Tree, leaves: Iterable[tuple[int, int]]) -> TopologyAssignment:
+    """The assignment of so many pods to each of these leaves, in the order of their paths."""
+    found = tuple(TopologyDomain(tree.values(leaf), count) for leaf, count in sorted(leaves))
+    return TopologyAssignment(tree.named_levels, found)
+
+
+def search(
+    domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, within: range | None = None
+) -> list[Part] | Misfit:
+    """The leaves for the workers, in pods, and for the leader."""
+    conflict = reasons.conflict(workers)
+    if conflict:
+        return Misfit(conflict)
+    shape = Shape(
+        requests_of(workers.per_pod),
+        requests_of(leader.per_pod) if leader else None,
+        node_filter(workers.pod_set.placement, domains.flavor, workers.updates),
+        wanted.slice_level,
+        wanted.sizes,
+    )
+    counted = counts(domains, shape, within)
+    tree = domains.tree
+    if not tree.leaves:
+        return Misfit(f"no topology domains at level: {tree.levels[wanted.level]}")
+    need = workers.count // wanted.size
+    level, parts = _choose(counted, wanted, need, leader is not None)
+    if isinstance(parts, Shortfall):
+        topology = domains.flavor.topology_name or ""
+        return Misfit(reasons.misfit(topology, wanted, counted, need, parts.fit))
+    return _descend(counted, wanted, level, parts)
+
+
+def _choose(counted: Counts, wanted: Goal, need: int, leader: bool) -> tuple[int, list[Part] | Shortfall]:
+    """The level at which domains are chosen, and these."""
+    level = wanted.level
+    while True:
+        one = _one(counted, level, need, leader)
+        if one is not None:
+            return level, [one]
+        if wanted.required:
+            return level, Shortfall(max(counted.plain.units[level]))
+        if wanted.unconstrained or level == 0:
+            return level, _several(counted, wanted, level, range(counted.tree.size(level)), need, leader)
+        level -= 1
+
+
+def _one(counted: Counts, level: int, need: int, leader: bool) -> Part | None:
+    """One domain that holds everything: the one with the fewest units, the first of them in the profile's order."""
+    units, pods, leads = counted.led.units[level], counted.led.pods[level], counted.leads[level]
+    enough = [n for n in range(len(units)) if units[n] >= need and (leads[n] or not leader)]
+    if not enough:
+        return None
+    best = min(enough, key=lambda n: (units[n], pods[n], n))
+    return Part(best, need, leader)
+
+
+def _several(
+    counted: Counts, wanted: Goal, level: int, numbers: Sequence[int], need: int, leader: bool
+) -> list[Part] | Shortfall:
+    """Domains that together hold everything, each full except the last; the leader is on the first."""
+    taken: list[Part] = []
+    left = need
+    pool = list(numbers)
+    if leader:
+        units, leads = counted.led.units[level], counted.leads[level]
+        plain = counted.plain.units[level]
+        total = sum(plain[n] for n in pool)
+        able = [n for n in pool if leads[n] and units[n] + total - plain[n] >= need]
+        if not able:
+            return Shortfall(min(total, need - 1))
+        order = _ordered(able, counted.led, wanted, level)
+        first = order[0]
+        if wanted.best_fit and units[first] >= left:
+            first = _smallest(order, counted.led, level, left)
+        taken.append(Part(first, min(left, units[first]), True))
+        left -= taken[-1].units
+        pool.remove(first)
+    units = counted.plain.units[level]
+    pool = _ordered(pool, counted.plain, wanted, level)
+    for index, number in enumerate(pool):
+        if not left:
+            break
+        if units[number]:
+            last = wanted.best_fit and units[number] >= left
+            chosen = _smallest(pool[index:], counted.plain, level, left) if last else number
+            taken.append(Part(chosen, min(left, units[chosen])))
+            left -= taken[-1].units
+    return Shortfall(need - left) if left else taken
+
+
+def _ordered(numbers: Iterable[int], table: Table, wanted: Goal, level: int) -> list[int]:
+    """Domains in the order of the profile. Below the level of slices there are none to compare, only pods."""
+    units, pods = table.units[level], table.pods[level]
+    sign = 0 if level > wanted.slice_level else -1 if wanted.best_fit else 1
+    return sorted(numbers, key=lambda n: (sign * units[n], pods[n], n))
+
+
+def _smallest(numbers: Iterable[int], table: Table, level: int, need: int) -> int:
+    """The domain with the fewest units that are enough."""
+    units, pods = table.units[level], table.pods[level]
+    return min((n for n in numbers if units[n] >= need), key=lambda n: (units[n], pods[n], n))
+
+
+def _descend(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> list[Part] | Misfit:
+    """The leaves below the chosen domains, in pods."""
+    tree = counted.tree
+    leader = any(part.leader for part in parts)
+    while level < wanted.slice_level:
+        pooled = [child for part in parts for child in tree.children[level][part.domain]]
+        level += 1
+        found = _several(counted, wanted, level, pooled, sum(part.units for part in parts), leader)
+        assert not isinstance(found, Shortfall)
+        parts = found
+    while level < tree.lowest:
+        scale, unit = wanted.sizes[level], wanted.sizes[level + 1]
+        below: list[Part] = []
+        for part in parts:
+            children = tree.children[level][part.domain]
+            found = _several(counted, wanted, level + 1, children, part.units * scale // unit, part.leader)
+            assert not isinstance(found, Shortfall)
+            below += found
+        parts = below
+        level += 1
+    return [Part(part.domain, part.units * wanted.sizes[level], part.leader) for part in parts]

@@ -1,0 +1,34 @@
+"""Why pods do not fit a topology, with Kueue's texts."""
+
+from __future__ import annotations
+
+from core.topology.counts import Counts
+from core.topology.request import Asked, Goal
+
+
+def misfit(topology: str, goal: Goal, counts: Counts, wanted: int, fit: int) -> str:
+    """Returns why ``wanted`` slices do not fit, of which ``fit`` would."""
+    found = f"allows to fit only {fit} out of {wanted}" if fit else f"doesn't allow to fit any of {wanted}"
+    return f'topology "{topology}" {found} {goal.unit}' + exclusions(counts)
+
+
+def exclusions(counts: Counts) -> str:
+    """Which leaves hold no pod and why, in the order of the texts; '' if there are none."""
+    if not counts.excluded:
+        return ""
+    found = ", ".join(sorted(f"{why}: {number}" for why, number in counts.excluded.items()))
+    return f". Total nodes: {len(counts.tree.leaves)}; excluded: {found}"
+
+
+def conflict(asked: Asked) -> str:
+    """The node selector of which the pod set or an admission check says one value, and another check another; '' if
+    there is none.
+    """
+    known = dict(asked.pod_set.placement.node_selector)
+    for update in asked.updates:
+        for key, value in sorted(update.node_selector.items()):
+            if known.setdefault(key, value) != value:
+                text = f"conflict for key={key}, value1={known[key]}, value2={value}"
+                where = f"invalid podSetUpdate for PodSet {asked.pod_set.name}, error: "
+                return f"{where}invalid admission check PodSetUpdate: conflict for nodeSelector: {text}"
+    return ""
