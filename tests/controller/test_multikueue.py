@@ -31,8 +31,10 @@ from controller.kube.store import Store, verbatim
 from controller.metrics.counters import QueueingMetrics
 from controller.multikueue import files
 from controller.multikueue.clusters import FAILED_SECONDS, WorkerCluster
+from controller.multikueue.orphans import AT_ONCE
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
-from controller.multikueue.workloads import AT_ONCE, TAKE_OVER_SECONDS, MultiKueue
+from controller.multikueue.there import TAKE_OVER_SECONDS
+from controller.multikueue.workloads import MultiKueue
 from controller.run.watched import rows
 from controller.settings import Settings
 from core.actions import Action, Patch, Wait
@@ -125,7 +127,7 @@ class World:
         remote = Remote(
             name,
             Connection(f"http://{name}"),
-            self.multikueue.kinds,
+            self.multikueue.kinds.every,
             "multikueue",
             rows=self.caches.rows.values(),
             may_write=lambda: True,
@@ -150,13 +152,13 @@ class World:
 
     def there(self, remote: Remote) -> str:
         """What is written in a worker."""
-        group = self.multikueue.group(KEY)
-        return word(rules_there.decide(group, self.multikueue.with_former(KEY, group, remote)))
+        group = self.multikueue.groups.group(KEY)
+        return word(rules_there.decide(group, self.multikueue.groups.with_former(KEY, group, remote)))
 
     def here(self) -> Action:
         """What is written here."""
-        group = self.multikueue.gather(KEY)
-        return self.multikueue.decide(group) if group is not None else Wait()
+        group = self.multikueue.here.gather(KEY)
+        return self.multikueue.here.decide(group) if group is not None else Wait()
 
 
 def test_a_job_whose_check_is_removed_runs_on_and_is_followed() -> None:
@@ -165,12 +167,12 @@ def test_a_job_whose_check_is_removed_runs_on_and_is_followed() -> None:
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
     world.workload(check=None, cluster="w1", Admitted="True")
     assert world.there(remote) == ""
-    world.multikueue.queue.drop()
+    world.multikueue.here.queue.drop()
     remote.queue.drop()
     world.workload(check=None, Evicted="True")
-    assert (len(world.multikueue.queue), len(remote.queue)) == (1, 1)
+    assert (len(world.multikueue.here.queue), len(remote.queue)) == (1, 1)
     assert world.there(remote) == "deactivate"
-    world.multikueue.queue.drop()
+    world.multikueue.here.queue.drop()
     remote.queue.drop()
     world.workload(check=None, held=False, Evicted="True")
     assert len(remote.queue) == 1
@@ -221,12 +223,12 @@ def test_a_changed_config_is_looked_at_in_steps_for_many_workloads() -> None:
     world.workload(check=CheckState.PENDING, nominated=("w1",))
     sweeps = Sweeps()
     world.caches.in_steps = sweeps.add
-    world.multikueue.queue.drop()
+    world.multikueue.here.queue.drop()
     world.multikueue.respecified(None, {"spec": {"clusters": ["w1", "w2"]}})
     world.multikueue.respecified(None, {"spec": {"clusters": ["w1"]}})
-    assert (len(sweeps), len(world.multikueue.queue)) == (1, 0)
+    assert (len(sweeps), len(world.multikueue.here.queue)) == (1, 0)
     assert sum(1 for _ in iter(sweeps.step, False)) == 3 + 1
-    assert len(world.multikueue.queue) == 1
+    assert len(world.multikueue.here.queue) == 1
 
 
 def test_a_malformed_copy_in_one_worker_does_not_stop_the_choice_of_another() -> None:
@@ -386,7 +388,7 @@ async def test_a_worker_that_never_answers_delays_no_other_and_no_webhook(monkey
     await asyncio.wait_for(asyncio.gather(asked.wait(), answered.wait()), PATIENCE)
     assert set(world.multikueue.surveys("mk")) == {"w1", "w2"}  # all that webhooks ask: no call that waits
     other.stores[resources.WORKLOADS].observe("ADDED", copy(Admitted="True"))
-    await asyncio.wait_for(world.multikueue.reconcile(KEY), PATIENCE)
+    await asyncio.wait_for(world.multikueue.here.reconcile(KEY), PATIENCE)
     assert world.api.patches[-1][1]["status"]["clusterName"] == "w2"
     assert [each.done() for each in work] == [False, True]
     work[0].cancel()
@@ -404,7 +406,7 @@ async def test_a_worker_that_is_back_loses_what_is_left_there() -> None:
     world.observe(resources.MULTIKUEUE_CLUSTERS, {"metadata": {"name": "w1"}}, event="DELETED")
     await world.multikueue.clusters.reconcile("w1")
     await world.multikueue.reconcile_turned("w1")
-    assert not world.multikueue.orphans
+    assert not world.multikueue.orphans.of("w1")
 
 
 async def test_a_job_whose_slice_is_deleted_here_waits_for_the_larger_one_to_take_it_over() -> None:
@@ -412,7 +414,7 @@ async def test_a_job_whose_slice_is_deleted_here_waits_for_the_larger_one_to_tak
     remote = world.worker("w1", copied=copy(owned=True, Admitted="True"), runs=True)
     worker = Answers(remote, lambda body: body)
     remote.writer = cast(Any, worker)
-    world.multikueue.orphans["w1"].add(KEY)
+    world.multikueue.orphans._keys["w1"].add(KEY)
     world.observe(BATCH_JOB.resource, job(status={"active": 1}))
 
     def larger(**found: str) -> None:
@@ -437,9 +439,9 @@ async def test_a_job_whose_slice_is_deleted_here_waits_for_the_larger_one_to_tak
 def test_the_incremental_dispatcher_forgets_its_round_with_the_quota() -> None:
     world = World("w1")
     world.workload(check=CheckState.PENDING)
-    world.multikueue._rounds[KEY] = NOW
+    world.multikueue.choices.rounds[KEY] = NOW
     world.workload(check=CheckState.PENDING, held=False)
-    assert not world.multikueue._rounds
+    assert not world.multikueue.choices.rounds
 
 
 async def test_no_quota_is_lowered_before_a_worker_is_lost_for_long() -> None:
@@ -583,7 +585,7 @@ def test_of_a_lost_worker_only_what_it_has_is_remembered() -> None:
     world.worker("w2", connected=False)
     world.workload(check=CheckState.READY, cluster="w1", Admitted="True")
     world.observe(resources.WORKLOADS, workload(), event="DELETED")
-    assert {name: keys for name, keys in world.multikueue.orphans.items() if keys} == {"w1": {KEY}}
+    assert {name: keys for name, keys in world.multikueue.orphans._keys.items() if keys} == {"w1": {KEY}}
     assert lost.has(KEY) and not lost.has(Key("other", "one"))
 
 
@@ -830,7 +832,7 @@ def test_queues_that_may_not_be_read_do_not_make_a_worker_lost() -> None:
     remote = Remote(
         "w1",
         Connection("http://w1"),
-        world.multikueue.kinds,
+        world.multikueue.kinds.every,
         "multikueue",
         rows=world.caches.rows.values(),
         may_write=lambda: True,
@@ -870,12 +872,12 @@ async def test_why_workers_could_never_admit_a_workload_is_computed_for_this_clu
     world = World("w1", "w2")
     world.workload(check=CheckState.PENDING, nominated=["w1", "w2"])
     remotes = [world.worker("w1", copied=copy()), world.worker("w2", copied=copy())]
-    world.multikueue._never = Mock(side_effect=lambda raw, workers: workers)  # type: ignore[method-assign]
+    world.multikueue.groups.with_never = Mock(side_effect=lambda group: group)  # type: ignore[method-assign]
     for remote in remotes:
         await world.multikueue.reconcile_there(remote, KEY)
-    world.multikueue._never.assert_not_called()
-    await world.multikueue.reconcile(KEY)
-    world.multikueue._never.assert_called()
+    world.multikueue.groups.with_never.assert_not_called()
+    await world.multikueue.here.reconcile(KEY)
+    world.multikueue.groups.with_never.assert_called()
 
 
 async def test_the_choice_of_a_worker_and_the_admission_are_one_write_with_two_events() -> None:
@@ -883,7 +885,7 @@ async def test_the_choice_of_a_worker_and_the_admission_are_one_write_with_two_e
     world.worker("w1", copied=copy(Admitted="True"))
     world.workload(check=CheckState.PENDING, nominated=["w1"], Admitted="False")
     world.now += 3
-    await world.multikueue.reconcile(KEY)
+    await world.multikueue.here.reconcile(KEY)
     ((_, patch),) = world.api.patches
     true = {each["type"] for each in patch["status"]["conditions"] if each["status"] == "True"}
     assert (patch["status"]["clusterName"], true) == ("w1", {"QuotaReserved", "Admitted"})
@@ -910,10 +912,10 @@ async def test_the_groups_of_an_object_are_read_once_and_then_followed() -> None
         world.observe(resources.WORKLOADS, workload(status=status, name=name, uid=name, **marks))
 
     def seen(name: str) -> tuple[str, bool]:
-        found = world.multikueue.group(Key("ns", name))
+        found = world.multikueue.groups.group(Key("ns", name))
         return found.place, found.awaits_another
 
-    read = world.multikueue._groups = Mock(wraps=world.multikueue._groups)  # type: ignore[method-assign]
+    read = world.multikueue.siblings.groups = Mock(wraps=world.multikueue.siblings.groups)  # type: ignore[method-assign]
     for name in "abc":
         enter(name)
     read.reset_mock()

@@ -158,17 +158,17 @@ class Manager(World):
 
     def __init__(self, kueue: Kueue, proxy: FaultProxy) -> None:
         super().__init__("kueue")
-        self.multikueue.writer = cast(Any, Stored(self))
+        self.multikueue.here.writer = cast(Any, Stored(self))
         clusters = self.multikueue.clusters
         self.kueue = kueue
         self.remote = Remote(
             "kueue",
             proxy.connection,
-            self.multikueue.kinds,
+            self.multikueue.kinds.every,
             "multikueue",
             rows=self.caches.rows.values(),
             may_write=lambda: True,
-            heard=self.multikueue._heard,
+            heard=self.multikueue._changed_there,
             turned=lambda remote: clusters._remote_turned(clusters._known["kueue"], remote),
             clock=lambda: self.now,
         )
@@ -264,7 +264,7 @@ async def test_a_job_that_is_evicted_in_the_manager_is_stopped_by_kueue_before_i
 async def test_nothing_is_changed_in_what_kueue_has_made(manager: Manager) -> None:
     """No rule finds something to write while the job runs, whatever Kueue adds to the objects."""
     await manager.runs()
-    group = manager.multikueue.group(manager.key)
+    group = manager.multikueue.groups.group(manager.key)
     (worker,) = group.workers
     assert worker.workload is not None and worker.workload["metadata"]["finalizers"] == [FINALIZER]
     assert rules_there.decide(group, worker) == Wait()

@@ -57,7 +57,7 @@ def test_a_kind_of_which_queued_jobs_consist_is_no_external_one_too() -> None:
     externals = ("RayCluster.v1.ray.io", "Foo.v1.example.com")
     settings = Settings(frameworks=("ray.io/rayjob",), multikueue=MultiKueueSettings(enabled=True, externals=externals))
     controller = Controller(cast(Client, Lists([])), settings)
-    assert [each.resource.kind for each in controller.multikueue.externals] == ["Foo"]
+    assert [each.resource.kind for each in controller.multikueue.kinds.externals] == ["Foo"]
     followed = [each.resource for each in controller.reflectors]
     assert len(followed) == len(set(followed))
 
