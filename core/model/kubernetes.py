@@ -39,12 +39,15 @@ class Taint(Struct, frozen=True, gc=False):
 
 
 class Toleration(Struct, frozen=True, gc=False):
-    """A toleration of a pod or of a flavor; no ``effect`` is all effects, no ``key`` with Exists all keys."""
+    """A toleration of a pod or of a flavor; no ``effect`` is all effects, no ``key`` with Exists all keys. A
+    ``temporary`` one ends after ``tolerationSeconds``.
+    """
 
     key: str = ""
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    temporary: bool = False
 
 
 class Placement(Struct, frozen=True, gc=False):

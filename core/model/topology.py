@@ -5,9 +5,14 @@ A domain is named by its values of the levels' labels, highest level first. Sour
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct, field
 
 from core.model.kubernetes import Labels, Requests, Taint
+
+NEVER_READY: Final = 0.0
+"""``Node.unready_since`` of a node that has no condition Ready."""
 
 
 class Topology(Struct, frozen=True, gc=False):
@@ -34,10 +39,14 @@ class TopologyAssignment(Struct, frozen=True, gc=False):
 
 
 class Node(Struct, frozen=True, gc=False):
-    """What placement needs of a Node. ``usable`` is whether it is Ready and not cordoned."""
+    """What placement, the failure of nodes and warnings need of a Node. ``allocatable`` is empty while its kubelet has
+    not reported any. ``usable`` is whether it is Ready and not cordoned. ``unready_since``: since when it is not Ready,
+    in seconds since the epoch; None if it is Ready, ``NEVER_READY`` if its kubelet has not reported that.
+    """
 
     name: str
     labels: Labels = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     allocatable: Requests = field(default_factory=dict)
     usable: bool = True
+    unready_since: float | None = None

@@ -97,6 +97,8 @@ def status_patch(before: Workload, after: Workload, requests: Mapping[str, Reque
         status["clusterName"] = after.cluster_name or None
     if before.nominated != after.nominated:
         status["nominatedClusterNames"] = list(after.nominated) or None
+    if before.unhealthy_nodes != after.unhealthy_nodes:
+        status["unhealthyNodes"] = [{"name": name} for name in after.unhealthy_nodes] or None
     if before.gate_states != after.gate_states:
         status["preemptionGates"] = raw_gates(after.gate_states)
     if not status:

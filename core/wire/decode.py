@@ -46,6 +46,7 @@ from core.model import (
     TopologyRequest,
 )
 from core.model.owner import owner
+from core.model.topology import NEVER_READY
 from core.wire.pod_requests import Effective, RequestRules, effective
 from core.wire.timestamps import maybe_epoch
 
@@ -108,12 +109,12 @@ def cluster_node(raw: Raw) -> model.ClusterNode:
 def node(raw: Raw) -> model.Node:
     """A Node with what placement needs of it; a quantity that cannot be read is left out."""
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    conditions = status.get("conditions") or ()
-    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    ready: Raw = next((each for each in status.get("conditions") or () if each.get("type") == "Ready"), {})
+    since = (maybe_epoch(ready.get("lastTransitionTime")) or NEVER_READY) if ready.get("status") != "True" else None
     taints = tuple(Taint(each["key"], each.get("value", ""), each["effect"]) for each in spec.get("taints") or ())
     amounts = cluster_node(raw)
-    usable = ready and not spec.get("unschedulable")
-    return model.Node(raw["metadata"]["name"], amounts.labels, taints, amounts.allocatable, usable)
+    usable = since is None and not spec.get("unschedulable")
+    return model.Node(raw["metadata"]["name"], amounts.labels, taints, amounts.allocatable, usable, since)
 
 
 def topology_object(raw: Raw) -> model.Topology:
@@ -466,6 +467,7 @@ def _tolerations(raw: Iterable[Raw] | None) -> tuple[Toleration, ...]:
             _text(each.get("operator")) or "Equal",
             _text(each.get("value")),
             _text(each.get("effect")),
+            each.get("tolerationSeconds") is not None,
         )
         for each in raw or ()
     )

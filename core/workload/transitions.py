@@ -133,8 +133,8 @@ def with_gate_states(workload: Workload, now: float) -> Workload:
 
 
 def evicted(workload: Workload, reason: str, message: str, now: float, *, cause: str = "") -> Workload:
-    """Evicts it: it keeps its quota until its pods are gone. Its checks, preemption gates and worker cluster
-    are reset, the eviction is counted.
+    """Evicts it: it keeps its quota until its pods are gone. Its checks, preemption gates, worker cluster
+    and failed nodes are reset, the eviction is counted.
     """
     full = _with_cause(reason, cause) if reason == EvictedReason.DEACTIVATED else reason
     after = condition(workload, names.Condition.EVICTED, status=True, reason=full, message=message, now=now)
@@ -145,7 +145,7 @@ def evicted(workload: Workload, reason: str, message: str, now: float, *, cause:
     counted = _counted(after.evictions, reason, cause)
     closed = tuple(replace(state, open=False, since=now) for state in after.gate_states)
     after = replace(after, checks=checks, gate_states=closed, evictions=counted)
-    return replace(after, cluster_name="", nominated=())
+    return replace(after, cluster_name="", nominated=(), unhealthy_nodes=())
 
 
 def preempted(workload: Workload, reason: str, message: str, now: float) -> Workload:
