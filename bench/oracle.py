@@ -13,25 +13,38 @@ import json
 import lzma
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from api import quantity
+from api.feature_gates import enabled
+from api.names import Annotation
 from api.objects import key_of
-from core.model import FlavorResource, Plan, Raw, Reserve, Wait
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy
+from core.model import FlavorResource, Key, Plan, PodSetAssignment, Raw, Reserve, Wait
+from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy, TopologyPolicy
 from core.quota.active import COHORT_CYCLE
+from core.quota.placement import PlacementCapacity, needs_second_pass
 from core.quota.shares import share
 from core.scheduling.cycle import schedule
 from core.state.state import State
 from core.wire import decode
-from core.wire.conditions import raw_admission
-from core.wire.pod_requests import RequestRules, limits, overheads
+from core.wire.pod_requests import RequestRules, effective, limits, overheads, transformations
 from core.wire.timestamps import epoch
 
-COMPARED = ("outcome", "reason", "clusterQueue", "podSets", "preemptor")
+TOPOLOGY_ANNOTATIONS = frozenset(
+    {
+        Annotation.REQUIRED_TOPOLOGY,
+        Annotation.PREFERRED_TOPOLOGY,
+        Annotation.UNCONSTRAINED_TOPOLOGY,
+        Annotation.SLICE_REQUIRED_TOPOLOGY,
+        Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS,
+    }
+)
+COMPARED = ("outcome", "secondPass", "reason", "clusterQueue", "podSets", "preemptor")
+ENCODED = "topologyAssignment"
+"""The form of domains that is stored; recordings have it beside the plain one, and only that one is compared."""
 TOLERANCE = 0.001
 
 
@@ -47,13 +60,15 @@ class Verdict:
 
 
 def load(given: Raw) -> tuple[State, SchedulingPolicy, float]:
-    """The state that a scenario's input describes."""
-    policy = SchedulingPolicy()
-    if given.get("fairSharing") is not None:
-        strategies = given["fairSharing"].get("preemptionStrategies")
-        chosen = tuple(Strategy(name) for name in strategies) if strategies else DEFAULT_STRATEGIES
-        policy = SchedulingPolicy(fair_sharing=chosen)
+    """The state that a scenario's input describes. Without ``topologies`` in it, topology-aware scheduling is off."""
+    policy = _policy(given)
     state = State(policy)
+    for raw in given.get("topologies", ()):
+        state.set_topology(raw["metadata"]["name"], decode.topology_object(raw))
+    for raw in given.get("nodes", ()):
+        state.set_node(raw["metadata"]["name"], decode.node(raw))
+    for node, used in _others(given.get("pods", ())).items():
+        state.set_other_pods(node, used)
     for raw in given.get("namespaces", ()):
         state.set_namespace(raw["metadata"]["name"], raw["metadata"].get("labels") or {})
     for raw in given.get("resourceFlavors", ()):
@@ -75,9 +90,40 @@ def load(given: Raw) -> tuple[State, SchedulingPolicy, float]:
     return state, policy, epoch(given["now"])
 
 
+def _policy(given: Raw) -> SchedulingPolicy:
+    chosen: tuple[Strategy, ...] | None = None
+    if given.get("fairSharing") is not None:
+        strategies = given["fairSharing"].get("preemptionStrategies")
+        chosen = tuple(Strategy(name) for name in strategies) if strategies else DEFAULT_STRATEGIES
+    gates = given.get("featureGates") or {}
+    return SchedulingPolicy(
+        fair_sharing=chosen,
+        recompute_on_overlap=enabled("RecomputeAssignmentUponPreemptionTargetsOverlap", gates),
+        topology=TopologyPolicy.of(gates) if "topologies" in given else None,
+    )
+
+
+def _others(pods: Iterable[Raw]) -> dict[str, dict[str, int]]:
+    """What pods outside of topology use on each node."""
+    found: dict[str, dict[str, int]] = {}
+    for raw in pods:
+        annotations, spec = raw["metadata"].get("annotations") or {}, raw.get("spec") or {}
+        ended = (raw.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if not spec.get("nodeName") or ended or not TOPOLOGY_ANNOTATIONS.isdisjoint(annotations):
+            continue
+        used = found.setdefault(spec["nodeName"], {})
+        for resource, amount in (*effective(spec, RequestRules()).own.items(), ("pods", 1)):
+            used[resource] = used.get(resource, 0) + amount
+    return found
+
+
 def _context(given: Raw, namespace: str) -> decode.WorkloadContext:
     ranges = [r for r in given.get("limitRanges", ()) if r["metadata"].get("namespace", "") == namespace]
-    rules = RequestRules(limits=limits(ranges), overheads=overheads(given.get("runtimeClasses", ())))
+    rules = RequestRules(
+        limits=limits(ranges),
+        overheads=overheads(given.get("runtimeClasses", ())),
+        transformations=transformations(given.get("resourceTransformations", ())),
+    )
     return decode.WorkloadContext(rules)
 
 
@@ -88,10 +134,16 @@ def outcome(given: Raw) -> Raw:
     plan = schedule(state.snapshot(), heads, policy, now)
     looked = {str(head.workload.key) for head in heads}
     without = {str(key_of(raw)) for raw in given["workloads"] if not _reserved(raw)}
+    holding = {key for key in state.workloads if key in state.reservations}
+    decided = _decisions(plan, holding)
+    if state.placement is not None:
+        for key in sorted(holding):
+            if needs_second_pass(state.workloads[key]):
+                decided.setdefault(str(key), {"outcome": "Unchanged"})["secondPass"] = True
     state.apply(plan)
     state.check()
     described: Raw = {
-        "workloads": _decisions(plan),
+        "workloads": decided,
         "untouched": sorted(without - looked),
         "clusterQueues": {name: _cluster_queue(state, name) for name in sorted(state.reservations.cluster_queues)},
     }
@@ -100,6 +152,9 @@ def outcome(given: Raw) -> Raw:
         described["cohortShares"] = {
             name: _number(share(nodes[name]).weighted) for name in state.reservations.cohorts if name in nodes
         }
+    domains = _domains(state)
+    if domains:
+        described["tasUsage"] = domains
     return described
 
 
@@ -108,7 +163,8 @@ def _reserved(raw: Raw) -> bool:
     return any(each["type"] == "QuotaReserved" and each["status"] == "True" for each in conditions)
 
 
-def _decisions(plan: Plan) -> Raw:
+def _decisions(plan: Plan, holding: Container[Key]) -> Raw:
+    """The decisions by workload; ``holding`` are the workloads that held quota before."""
     found: Raw = {}
     for decision in plan.decisions:
         key = str(decision.workload.key)
@@ -117,13 +173,19 @@ def _decisions(plan: Plan) -> Raw:
                 found[key] = {
                     "outcome": "Admitted" if decision.admitted else "QuotaReserved",
                     "clusterQueue": decision.admission.cluster_queue,
-                    "podSets": [_pod_set(each) for each in raw_admission(decision.admission)["podSetAssignments"]],
+                    "podSets": [_pod_set(each) for each in decision.admission.pod_sets],
                     "considered": decision.considered,
                 }
+                if decision.workload.replaces in holding:
+                    replaced = {"outcome": "Finished", "reason": "WorkloadSliceReplaced"}
+                    found.setdefault(str(decision.workload.replaces), replaced)
+            case Wait(second_pass=True) if decision.victims and decision.victims[0].workload is decision.workload:
+                found[key] = {"outcome": "Evicted", "reason": decision.reason, "message": decision.message}
+                continue
             case Wait():
                 found[key] = {
-                    "outcome": "Pending",
-                    "reason": decision.reason,
+                    "outcome": "SecondPassFailed" if decision.second_pass else "Pending",
+                    **({} if decision.second_pass else {"reason": decision.reason}),
                     "message": decision.message,
                     "resourceRequests": {name: _amounts(r) for name, r in decision.requests.items()},
                 }
@@ -137,9 +199,35 @@ def _decisions(plan: Plan) -> Raw:
     return found
 
 
-def _pod_set(assignment: Raw) -> Raw:
-    """A podSetAssignment as it is stored; the recordings state the total also where it is empty."""
-    return {"resourceUsage": {}, **assignment}
+def _pod_set(given: PodSetAssignment) -> Raw:
+    """A podSetAssignment; the recordings state the total also where it is empty, and domains plain and in order."""
+    found: Raw = {"name": given.name, "count": given.count, "resourceUsage": _amounts(given.usage)}
+    if given.flavors:
+        found["flavors"] = dict(given.flavors)
+    if given.topology is not None:
+        domains = ({"values": list(domain.values), "count": domain.count} for domain in given.topology.domains)
+        found["domains"] = sorted(domains, key=lambda domain: domain["values"])
+    if given.delayed:
+        found["delayedTopologyRequest"] = given.delayed
+    return found
+
+
+def _domains(state: State) -> Raw:
+    """By flavor and domain, what can be used there, and what workloads use."""
+    found: Raw = {}
+    for arena in state.reservations.arenas.values():
+        capacity = arena.further.get("topology")
+        if not isinstance(capacity, PlacementCapacity):
+            continue
+        for flavor, domains in capacity.usage().items():
+            found[flavor] = {
+                ",".join(values): {
+                    "freeCapacity": _amounts(free),
+                    **({"tasUsage": _amounts(used)} if (used := {r: n for r, n in taken.items() if n}) else {}),
+                }
+                for values, (free, taken) in domains.items()
+            }
+    return found
 
 
 def _amounts(amounts: Mapping[str, int]) -> Raw:
@@ -191,17 +279,29 @@ def differences(expected: Raw, got: Raw) -> Iterator[str]:
     for key in sorted({*expected["workloads"], *got["workloads"]}):
         want, have = expected["workloads"].get(key, {}), got["workloads"].get(key, {})
         for what in COMPARED:
-            if not _same(want.get(what), have.get(what)):
+            if not _same(_plain(want.get(what)), have.get(what)):
                 yield f"{key} {what}: expected {want.get(what)!r}, got {have.get(what)!r}"
     if not _same(sorted(expected.get("untouched", [])), got["untouched"]):
         yield f"untouched: expected {sorted(expected['untouched'])}, got {got['untouched']}"
     for name in sorted({*expected["clusterQueues"], *got["clusterQueues"]}):
         want, have = expected["clusterQueues"].get(name, {}), got["clusterQueues"].get(name, {})
         for what in sorted({*want, *have}):
-            if not _same(want.get(what), have.get(what)):
+            if not _same(want.get(what) or {}, have.get(what) or {}):
                 yield f"ClusterQueue {name} {what}: expected {want.get(what)!r}, got {have.get(what)!r}"
     if not _same(expected.get("cohortShares", {}), got.get("cohortShares", {})):
         yield f"cohortShares: expected {expected.get('cohortShares')}, got {got.get('cohortShares')}"
+    for flavor in sorted({*expected.get("tasUsage", {}), *got.get("tasUsage", {})}):
+        want, have = expected.get("tasUsage", {}).get(flavor, {}), got.get("tasUsage", {}).get(flavor, {})
+        for domain in sorted({*want, *have}):
+            if not _same(want.get(domain), have.get(domain)):
+                yield f"{flavor} {domain}: expected {want.get(domain)}, got {have.get(domain)}"
+
+
+def _plain(value: Any) -> Any:
+    """Pod sets without the encoded form of their domains."""
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        return value
+    return [{name: each for name, each in pod_set.items() if name != ENCODED} for pod_set in value]
 
 
 def _same(want: Any, have: Any) -> bool:

@@ -44,17 +44,20 @@ class Reserve(Struct, frozen=True, gc=False):
     """Quota is reserved: ``status.admission`` is to be written, and Admitted as well when no check is required.
 
     ``considered`` lists, as Kueue's QuotaReserved event does, the flavors that did not fit without borrowing or
-    preemption.
+    preemption. With ``second_pass`` the workload has held its quota before: only its domains are new.
     """
 
     workload: Workload
     admission: Admission
     admitted: bool
     considered: str = ""
+    second_pass: bool = False
 
 
 class Victim(Struct, frozen=True, gc=False):
-    """A workload that must go, and why; ``reason`` is that of its Preempted condition."""
+    """A workload that must go, and why; ``reason`` is that of its Preempted condition, or of Evicted where it moves to
+    another flavor or one of its nodes has failed.
+    """
 
     workload: Workload
     cluster_queue: str
@@ -84,6 +87,10 @@ class Wait(Struct, frozen=True, gc=False):
     hopeless: bool = False
     gated: bool = False
     """Whether it could preempt, but a preemption gate is closed."""
+    second_pass: bool = False
+    """Whether it holds quota, which it keeps unless it is its own victim, and is decided again after a backoff."""
+    postponed: bool = False
+    """Whether a second pass was not looked at in this cycle, so that there is no backoff."""
 
 
 Decision = Reserve | Wait

@@ -90,6 +90,11 @@ def pending_preemption(number: int) -> str:
     return f". Pending the preemption of {number} workload(s)"
 
 
+def no_replacement(nodes: Sequence[str]) -> str:
+    """The message of a workload for whose failed nodes there are no others."""
+    return f"Workload was evicted as there was no replacement for unhealthy node(s): {','.join(nodes)}"
+
+
 def migrated(uid: str) -> str:
     """The message of a variant whose workload moves to another flavor."""
     return f"Evicted to accommodate a workload (UID: {uid}) due to migration to more favorable resource flavor"

@@ -9,6 +9,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from api.feature_gates import Gates, enabled
+
 
 class Strategy(enum.StrEnum):
     """``fairSharing.preemptionStrategies``: when fairness lets a ClusterQueue preempt in another (KEP 1714)."""
@@ -30,6 +32,47 @@ class AdmissionFairSharing:
 
 
 @dataclass(frozen=True, slots=True)
+class TopologyPolicy:
+    """The feature gates of topology-aware scheduling that the cycle uses, with their defaults.
+
+    ``mixed_profile`` is TASProfileMixed, ``balanced`` TASBalancedPlacement, ``preferred_affinity``
+    TASRespectNodeAffinityPreferred, ``multi_layer`` TASMultiLayerTopology, ``overlapping_flavors``
+    TASHandleOverlappingFlavors, ``recompute`` TASRecomputeAssignmentWithinSchedulingCycle, ``replace_nodes``
+    TASFailedNodeReplacement, ``fail_fast`` TASFailedNodeReplacementFailFast, ``keep_pod_owned``
+    SkipReassignmentForPodOwnedWorkloads and ``elastic`` ElasticJobsViaWorkloadSlicesWithTAS.
+    """
+
+    mixed_profile: bool = True
+    balanced: bool = False
+    preferred_affinity: bool = False
+    multi_layer: bool = True
+    overlapping_flavors: bool = True
+    recompute: bool = True
+    replace_nodes: bool = True
+    fail_fast: bool = True
+    keep_pod_owned: bool = True
+    elastic: bool = False
+
+    @staticmethod
+    def of(gates: Gates) -> TopologyPolicy | None:
+        """Returns the policy of the gates that the operator set; None if TopologyAwareScheduling is off."""
+        if not enabled("TopologyAwareScheduling", gates):
+            return None
+        return TopologyPolicy(
+            mixed_profile=enabled("TASProfileMixed", gates),
+            balanced=enabled("TASBalancedPlacement", gates),
+            preferred_affinity=enabled("TASRespectNodeAffinityPreferred", gates),
+            multi_layer=enabled("TASMultiLayerTopology", gates),
+            overlapping_flavors=enabled("TASHandleOverlappingFlavors", gates),
+            recompute=enabled("TASRecomputeAssignmentWithinSchedulingCycle", gates),
+            replace_nodes=enabled("TASFailedNodeReplacement", gates),
+            fail_fast=enabled("TASFailedNodeReplacementFailFast", gates),
+            keep_pod_owned=enabled("SkipReassignmentForPodOwnedWorkloads", gates),
+            elastic=enabled("ElasticJobsViaWorkloadSlicesWithTAS", gates),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulingPolicy:
     """The part of the Configuration that the cycle uses.
 
@@ -38,7 +81,8 @@ class SchedulingPolicy:
     IgnoreUndeclared``. ``block_admission`` admits one workload at a time, the next when its pods are ready.
     ``prioritize_preemptors`` (feature gate PrioritizePreemptorWorkloads) orders a workload that waits for its victims
     before all others. ``concurrent_admission`` (feature gate ConcurrentAdmission) admits the workloads of a
-    ClusterQueue with a migration policy through variants.
+    ClusterQueue with a migration policy through variants. ``topology`` has the gates of placement in topologies, None
+    if TopologyAwareScheduling is off: then topologies have no effect.
     """
 
     fair_sharing: tuple[Strategy, ...] | None = None
@@ -53,3 +97,4 @@ class SchedulingPolicy:
     block_admission: bool = False
     prioritize_preemptors: bool = False
     concurrent_admission: bool = False
+    topology: TopologyPolicy | None = None

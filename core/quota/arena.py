@@ -67,10 +67,14 @@ class Arena:
             return False
         return node.fits(usage.quota)
 
-    def place(self, workload: Workload, admission: Admission) -> Admission | Shortage:
-        """Returns the admission with what each further capacity decides, as usage is now; or what the first lacks."""
+    def place(
+        self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False
+    ) -> Admission | Shortage:
+        """Returns the admission with what each further capacity decides, as usage is now, or with ``empty`` as if
+        nothing were in use; or what the first lacks.
+        """
         for kind in self.kinds:
-            placed = self.further[kind.name].place(workload, admission)
+            placed = self.further[kind.name].place(workload, admission, replaced=replaced, empty=empty)
             if isinstance(placed, Shortage):
                 return placed
             admission = placed
@@ -107,10 +111,23 @@ class Arena:
         self.quota.check()
 
 
-def shared_flavors(flavors: Mapping[str, ResourceFlavor], kinds: Iterable[CapacityKind]) -> set[str]:
+Sharing = Mapping[str, frozenset[str]]
+"""By flavor those whose users are one arena with its users, with itself; only flavors with any."""
+
+
+def shared_flavors(flavors: Mapping[str, ResourceFlavor], kinds: Iterable[CapacityKind]) -> Sharing:
     """Returns the flavors whose users are one arena: those with a topology, and those that a kind of capacity names."""
+    kinds = tuple(kinds)
+    found = {
+        name: flavor
+        for name, flavor in flavors.items()
+        if flavor.topology_name or any(kind.shares(flavor, flavor) for kind in kinds)
+    }
     return {
-        name for name, flavor in flavors.items() if flavor.topology_name or any(kind.shares(flavor) for kind in kinds)
+        name: frozenset(
+            other for other in found if other == name or any(kind.shares(flavor, found[other]) for kind in kinds)
+        )
+        for name, flavor in found.items()
     }
 
 
@@ -119,14 +136,16 @@ def shared_by(queue: ClusterQueue, shared: Collection[str]) -> Iterator[str]:
     return (flavor for group in queue.groups for flavor in group.flavors if flavor in shared) if shared else iter(())
 
 
-def trees_by_arena(trees: Mapping[str, Forest], shared: Collection[str]) -> dict[str, Forest]:
+def trees_by_arena(trees: Mapping[str, Forest], shared: Sharing) -> dict[str, Forest]:
     """Returns the trees of each arena, by its name: those in which the same shared flavor is used are together."""
     together: dict[str, list[str]] = {root: [root] for root in trees}
     user: dict[str, str] = {}
     for root in sorted(trees) if shared else ():
         for queue in trees[root].queues.values():
             for flavor in shared_by(queue.spec, shared):
-                _unite(together, user.setdefault(flavor, root), root)
+                user.setdefault(flavor, root)
+                for other in shared[flavor] & user.keys():
+                    _unite(together, user[other], root)
     return {root: Forest.of([trees[each] for each in roots]) for root, roots in together.items() if root == roots[0]}
 
 

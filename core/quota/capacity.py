@@ -11,12 +11,15 @@ and the model.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
-from core.model import Admission, ResourceFlavor, Workload
+from core.model import Admission, AdmissionCheck, ClusterQueue, ResourceFlavor, Workload
+
+if TYPE_CHECKING:
+    from core.quota.usage import Reservation
 
 Place = TypeVar("Place", bound=Hashable)
 """Whatever a capacity counts by: a flavor-resource, the domain of a topology, a licence."""
@@ -46,14 +49,23 @@ class Capacity(Protocol[Place]):
 class Shortage(Struct, frozen=True, gc=False):
     """What a further capacity lacks for an admission. ``reason`` and ``message`` are for the workload's status.
 
-    ``flavors`` are those in which room is missing. ``ever`` is whether there would be room if nothing were in use: then
-    preemption may help.
+    ``flavors`` are those of the pod sets concerned; ``pod_set`` is the one that the message is about, '' if it is about
+    all of them. A ``mistake`` of the pod set is why no room can be looked for at all.
     """
 
     reason: str
     message: str
     flavors: frozenset[str]
-    ever: bool
+    pod_set: str = ""
+    mistake: str = ""
+
+    def concerns(self, flavors: Iterable[str]) -> bool:
+        """Whether a pod set with these flavors needs the room that is missing."""
+        return not self.flavors.isdisjoint(flavors)
+
+    def names(self, pod_set: str, flavors: Iterable[str]) -> bool:
+        """Whether the message is about a pod set with these flavors."""
+        return pod_set == self.pod_set if self.pod_set else self.concerns(flavors)
 
 
 class FurtherCapacity(Capacity[Hashable], Protocol):
@@ -62,9 +74,12 @@ class FurtherCapacity(Capacity[Hashable], Protocol):
     def copy(self) -> FurtherCapacity:
         """Returns the same capacity with separate usage."""
 
-    def place(self, workload: Workload, admission: Admission) -> Admission | Shortage:
-        """Returns the admission with what this capacity decides (such as a placement), as usage is now; or why there is
-        none.
+    def place(
+        self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False
+    ) -> Admission | Shortage:
+        """Returns the admission with what this capacity decides (such as a placement), as usage is now, or with
+        ``empty`` as if no workload used anything; or why there is none. The usage of the slice that the workload
+        replaces does not count when this is called.
         """
 
 
@@ -75,11 +90,20 @@ class CapacityKind(Protocol):
     def name(self) -> str:
         """Its name in ``Usage.further``."""
 
-    def shares(self, flavor: ResourceFlavor) -> bool:
-        """Whether trees of cohorts that use this flavor use the same of this capacity, and so are one arena."""
+    def shares(self, flavor: ResourceFlavor, other: ResourceFlavor) -> bool:
+        """Whether trees of cohorts of which one uses this flavor and one the other use the same of this capacity, and
+        so are one arena; with the flavor itself, whether those are that both use it.
+        """
 
-    def capacity(self, flavors: Mapping[str, ResourceFlavor]) -> FurtherCapacity | None:
-        """Returns the unused capacity of an arena with these flavors; None if it limits nothing there."""
+    def capacity(
+        self,
+        queues: Mapping[str, ClusterQueue],
+        flavors: Mapping[str, ResourceFlavor],
+        checks: Mapping[str, AdmissionCheck],
+    ) -> FurtherCapacity | None:
+        """Returns the unused capacity of an arena with these ClusterQueues and their flavors; None if it limits nothing
+        there.
+        """
 
     def amounts(self, workload: Workload, admission: Admission) -> Amounts:
         """Returns what a workload uses of it with an admission; finished (reclaimable) pods use nothing."""

@@ -19,7 +19,8 @@ class Demand:
     """The values that all workloads of the demand have in common. ``resources`` are the requested ones. ``least``
     has by resource the smallest amounts with which it may start: for its largest pod set, and for all together; none
     for a slice of an elastic job, which takes over quota that is in use. ``allowed_flavors`` are the only ones that may
-    be assigned, if there are any.
+    be assigned, if there are any. ``groups`` are the pod sets that get the same flavors, by index: each alone, or
+    those of a pod set group of a topology request.
     """
 
     pod_sets: tuple[PodSet, ...]
@@ -29,6 +30,7 @@ class Demand:
     reducible: bool
     """Whether fewer pods would do (``minCount``)."""
     allowed_flavors: tuple[str, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
 
     def allows(self, flavor: str) -> bool:
         """Whether a flavor may be assigned."""
@@ -59,8 +61,17 @@ class Demands:
                 least={} if workload.replaces else _least(workload.pod_sets, asked),
                 reducible=any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets),
                 allowed_flavors=workload.allowed_flavors,
+                groups=_groups(workload.pod_sets),
             )
         return demand
+
+
+def _groups(pod_sets: Iterable[PodSet]) -> tuple[tuple[int, ...], ...]:
+    found: dict[Hashable, list[int]] = {}
+    for index, pod_set in enumerate(pod_sets):
+        named = pod_set.topology.group if pod_set.topology is not None else ""
+        found.setdefault(named or index, []).append(index)
+    return tuple(map(tuple, found.values()))
 
 
 def _least(pod_sets: Iterable[PodSet], asked: Iterable[PodSetTotal]) -> Mapping[str, tuple[int, int]]:
@@ -83,6 +94,7 @@ def _name(pod_set: PodSet, reclaimable: int) -> Hashable:
         tuple(sorted(pod_set.requests.items())),
         _placement(pod_set.placement),
         pod_set.topology,
+        None if pod_set.own is None else tuple(sorted(pod_set.own.items())),
     )
 
 

@@ -7,13 +7,13 @@ stay as they are. Until then, usage is counted in the old arenas.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import TypeVar
 
 from api.names import Condition
 from core.model import AdmissionCheck, ClusterQueue, Cohort, Key, ResourceFlavor, Workload
 from core.quota.active import ActiveCondition, cluster_queue_active
-from core.quota.arena import Arena, shared_by, shared_flavors, trees_by_arena
+from core.quota.arena import Arena, Sharing, shared_by, shared_flavors, trees_by_arena
 from core.quota.capacity import CapacityKind, FurtherCapacity
 from core.quota.hierarchy import Hierarchy
 from core.quota.node import CohortNode, QueueNode
@@ -117,7 +117,7 @@ class Reservations:
         self._stale.clear()
         self._stale_cohorts.clear()
 
-    def _changed(self, shared: Set[str]) -> tuple[set[str], dict[str, ClusterQueue]]:
+    def _changed(self, shared: Sharing) -> tuple[set[str], dict[str, ClusterQueue]]:
         """Returns the Cohorts and ClusterQueues of all arenas that have changed: the trees around what is stale, those
         that were in an arena with them, and those that now share a flavor with them.
         """
@@ -131,7 +131,7 @@ class Reservations:
                 return cohorts, queues
             names |= others
 
-    def _mates(self, cohorts: Set[str], names: Set[str], shared: Set[str]) -> set[str]:
+    def _mates(self, cohorts: Set[str], names: Set[str], shared: Sharing) -> set[str]:
         """Returns the ClusterQueues that are in one arena with any of these, or now share a flavor with them."""
         if not shared and not self._sharing:
             return set()
@@ -139,7 +139,7 @@ class Reservations:
         arenas |= {self._arena_of[name] for name in names if name in self._arena_of}
         found = {name for arena in arenas for name in self._arenas[arena].queues}
         specs = (self.cluster_queues[name] for name in names if name in self.cluster_queues)
-        flavors = {flavor for spec in specs for flavor in shared_by(spec, shared)}
+        flavors = {other for spec in specs for flavor in shared_by(spec, shared) for other in shared[flavor]}
         return found.union(*(self._sharing.get(flavor, ()) for flavor in flavors))
 
     def _drop(self, cohorts: Iterable[str], queues: Iterable[str]) -> None:
@@ -160,9 +160,7 @@ class Reservations:
                 del self._arena_of_cohort[name]
         self._generation += 1
 
-    def _build(
-        self, cohorts: Iterable[str], queues: Mapping[str, ClusterQueue], shared: Collection[str]
-    ) -> dict[str, Arena]:
+    def _build(self, cohorts: Iterable[str], queues: Mapping[str, ClusterQueue], shared: Sharing) -> dict[str, Arena]:
         """The arenas of these Cohorts and ClusterQueues, with no usage."""
         inactive = {name for name in queues if not self._active_conditions[name].active}
         known = {name: self.cohorts[name] for name in cohorts if name in self.cohorts}
@@ -173,9 +171,14 @@ class Reservations:
         """Returns the kinds of capacity that limit an arena with these trees, and the capacity of each, unused."""
         if not self.kinds:
             return (), {}
-        used = {name for queue in forest.queues.values() for group in queue.spec.groups for name in group.flavors}
+        queues = {name: node.spec for name, node in forest.queues.items()}
+        used = {name for queue in queues.values() for group in queue.groups for name in group.flavors}
         flavors = {name: self.flavors[name] for name in sorted(used & self.flavors.keys())}
-        found = {kind.name: capacity for kind in self.kinds if (capacity := kind.capacity(flavors)) is not None}
+        found: dict[str, FurtherCapacity] = {}
+        for kind in self.kinds:
+            capacity = kind.capacity(queues, flavors, self.checks)
+            if capacity is not None:
+                found[kind.name] = capacity
         return tuple(kind for kind in self.kinds if kind.name in found), found
 
     @property

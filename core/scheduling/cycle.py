@@ -8,12 +8,12 @@ further. Rules: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/ and, for 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from api.names import CheckState, EvictedReason, PendingReason
+from api.names import CheckState, Condition, EvictedReason, PendingReason
 from core.matching.placement import matches
 from core.model import (
     Admission,
@@ -35,7 +35,7 @@ from core.model.policy import SchedulingPolicy
 from core.quota.arena import Arena
 from core.quota.checks import required_checks
 from core.quota.node import Node, QueueNode
-from core.quota.usage import Reservation
+from core.quota.usage import Reservation, Usage
 from core.scheduling import variants
 from core.scheduling.fair_order import tournament
 from core.scheduling.flavors import Mode
@@ -105,12 +105,12 @@ class _Cycle:
         self.pods_ready = self.snapshot.pods_ready
         entries: list[Entry] = []
         refused: list[Wait] = []
-        nomination = Nomination(self.policy, self.snapshot.flavors, self.snapshot.cycle)
+        nomination = Nomination(self.policy, self.snapshot.flavors, self.snapshot.cycle, self.snapshot.topologies)
         for head in heads:
             self.looking = head
             wait = self._refuse(head)
             if wait is not None:
-                refused.append(wait)
+                refused.append(replace(wait, second_pass=True) if head.second_pass else wait)
                 continue
             entry = self._entry(head, self._arena(head.cluster_queue))
             nomination.settle(entry)
@@ -134,6 +134,10 @@ class _Cycle:
     def _entry(self, head: Head, arena: Arena) -> Entry:
         node = arena.queues[head.cluster_queue]
         replaced = replaced_slice(head.workload, node)
+        if head.second_pass:
+            entry = Entry(self._preemptor(head, arena, node, {}), arena)
+            entry.preemptor.gone = _own(entry)
+            return entry
         if replaced is None:
             return Entry(self._preemptor(head, arena, node, self.borrowers.setdefault(node.root(), {})), arena)
         return Entry(self._preemptor(head, arena, node, {}, gone={replaced.key}), arena, replaced=replaced)
@@ -144,11 +148,31 @@ class _Cycle:
         return Preemptor(head, arena, node, self.policy, self.snapshot.local_usage, gone or set(), borrowers)
 
     def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
-        """Heads that waited only for the pods of other workloads come first. In Kueue no other head is decided while
-        they wait, so a workload that returns from its backoff meanwhile does not overtake them.
+        """Heads that hold quota already come first: nobody else can use it. Then those that waited only for the pods
+        of other workloads. In Kueue no other head is decided while they wait, so a workload that returns from its
+        backoff meanwhile does not overtake them.
         """
+        if any(entry.head.second_pass for entry in entries):
+            entries = yield from self._second_pass(entries)
         yield from self._in_order([entry for entry in entries if entry.head.blocked])
         yield from self._in_order([entry for entry in entries if not entry.head.blocked])
+
+    def _second_pass(self, entries: list[Entry]) -> Generator[Entry, None, list[Entry]]:
+        """Yields those in their second pass that are decided before all others; returns the others.
+
+        With fair sharing, as in Kueue, each ClusterQueue has one entry in the tournament: the head of its queue, or,
+        if there is none, one that holds quota. What is left over is postponed.
+        """
+        second = [entry for entry in entries if entry.head.second_pass]
+        first = [entry for entry in entries if not entry.head.second_pass]
+        if self.policy.fair_sharing is None:
+            yield from self._in_order(second)
+            return first
+        chosen = {entry.node.name: entry for entry in (*reversed(second), *first)}
+        for entry in second:
+            if chosen[entry.node.name] is not entry:
+                self.decisions.append(self._stay(entry, postponed=True))
+        return list(chosen.values())
 
     def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
         if self.policy.fair_sharing is not None:
@@ -204,8 +228,12 @@ class _Cycle:
         preempted = self.preempted.setdefault(entry.arena.name, {})
         if entry.targets and self.policy.recompute_on_overlap and _overlaps(entry.targets, preempted):
             self._recompute(entry, preempted, nomination)
+        elif entry.usage.further and self._place_is_taken(entry, preempted):
+            self._place_again(entry, nomination)
         mode = entry.assignment.mode
         preempts = mode.preempts
+        if entry.head.second_pass and mode is not Mode.FIT and self._fails_fast(entry.head.workload):
+            return self._evict_for_failed_node(entry)
         if mode is Mode.NO_FIT:
             return self._wait(
                 entry, entry.assignment.no_fit_reason, entry.assignment.message, alike=True, hopeless=_hopeless(entry)
@@ -213,7 +241,7 @@ class _Cycle:
         if preempts and not entry.targets:
             preemptor = self.policy.prioritize_preemptors and entry.head.preemptor
             if entry.node.spec.preemption.reclaim_within_cohort != "Any" or preemptor:
-                entry.node.add(_reserved_for(entry))
+                entry.arena.add(entry.node, Usage(_reserved_for(entry), entry.usage.further))
             reason = entry.assignment.no_fit_reason or PendingReason.WAITING_FOR_QUOTA
             return self._wait(entry, reason, entry.assignment.message, alike=True)
         if preempts and entry.head.workload.closed_gates:
@@ -235,7 +263,7 @@ class _Cycle:
             self.replaced.add(entry.replaced.key)
         if preempts:
             return self._preempt(entry)
-        if self.policy.block_admission and not self.pods_ready:
+        if self.policy.block_admission and not self.pods_ready and not entry.head.second_pass:
             reason = PendingReason.WAITING_FOR_PODS_READY
             return self._wait(entry, reason, messages.WAITING_FOR_PODS_READY, again=True)
         reserve = _reserve(entry)
@@ -268,19 +296,60 @@ class _Cycle:
 
     def _fits(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
         """Whether the head fits when all victims are gone, its own and those of earlier heads."""
+        return self._when_gone(entry, preempted, lambda: entry.arena.fits(entry.node, entry.usage))
+
+    def _place_is_taken(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
+        """Whether its quota is free, but what it was to use of other capacities is not, when all victims are gone."""
+        return self._when_gone(
+            entry,
+            preempted,
+            lambda: entry.node.fits(entry.usage.quota) and not entry.arena.fits(entry.node, entry.usage),
+        )
+
+    def _when_gone(self, entry: Entry, preempted: dict[Key, Candidate], holds: Callable[[], bool]) -> bool:
+        """Whether something holds when all victims are gone, its own and those of earlier heads."""
         if not preempted and not entry.targets:
-            return entry.arena.fits(entry.node, entry.usage) or entry.place_again()
+            return holds()
         gone = {**preempted, **{target.key: target for target in entry.targets}}.values()
         entry.preemptor.remove(gone)
-        fits = entry.arena.fits(entry.node, entry.usage) or entry.place_again()
+        found = holds()
         entry.preemptor.add(gone)
-        return fits
+        return found
+
+    def _place_again(self, entry: Entry, nomination: Nomination) -> None:
+        """Nominates the entry again, in the flavors it had: an earlier head has taken its place."""
+        if self.policy.topology is not None and not self.policy.topology.recompute:
+            return
+        entry.preemptor = self._preemptor(entry.head, entry.arena, entry.node, {}, gone=_own(entry))
+        nomination.settle(entry, pinned=entry.assignment.chosen)
+
+    def _fails_fast(self, workload: Workload) -> bool:
+        return bool(workload.unhealthy_nodes) and self.policy.topology is not None and self.policy.topology.fail_fast
+
+    def _evict_for_failed_node(self, entry: Entry) -> Wait:
+        """Evicts a workload for whose failed node there is no other: it is queued again."""
+        workload = entry.head.workload
+        message = messages.no_replacement(workload.unhealthy_nodes)
+        itself = Victim(workload, entry.node.name, EvictedReason.NODE_FAILURES, message)
+        return replace(self._stay(entry), reason=EvictedReason.NODE_FAILURES, message=message, victims=(itself,))
+
+    def _stay(self, entry: Entry, *, postponed: bool = False) -> Wait:
+        """The workload keeps its quota, and waits for another second pass."""
+        return Wait(
+            workload=entry.head.workload,
+            cluster_queue=entry.node.name,
+            reason=PendingReason.WAITING_FOR_QUOTA,
+            message=entry.assignment.message,
+            requeue=Requeue.HEAP,
+            second_pass=True,
+            postponed=postponed,
+        )
 
     def _recompute(self, entry: Entry, preempted: dict[Key, Candidate], nomination: Nomination) -> None:
         """Work the entry out again as if the victims of others were gone, keeping to the flavors it had."""
         others = list(preempted.values())
         entry.preemptor.remove(others)
-        gone = {*preempted, *([entry.replaced.key] if entry.replaced is not None else [])}
+        gone = {*preempted, *_own(entry)}
         entry.preemptor = self._preemptor(entry.head, entry.arena, entry.node, {}, gone=gone)
         nomination.settle(entry, pinned=entry.assignment.chosen)
         entry.preemptor.add(others)
@@ -326,6 +395,8 @@ class _Cycle:
         """Returns a Wait. Only a head that was decided completely is parked: not one that lost its quota in this cycle
         (``again``), and not one that waits for victims.
         """
+        if entry.head.second_pass:
+            return replace(self._stay(entry), reason=reason, message=message, victims=victims)
         tried: Tried | None = None
         if not preempting and not gated:  # a gated head begins its search again
             tried = entry.assignment.tried(entry.arena.generation, self.snapshot.cycle)
@@ -356,6 +427,13 @@ def _refusal(head: Head, node: QueueNode | None, reason: str, message: str) -> W
 
 def _requests(head: Head) -> dict[str, Requests]:
     return {total.name: total.requests for total in head.demand.totals}
+
+
+def _own(entry: Entry) -> set[Key]:
+    """The workloads whose usage the entry takes over: they are no candidates for its preemption."""
+    if entry.head.second_pass:
+        return {entry.head.workload.key}
+    return set() if entry.replaced is None else {entry.replaced.key}
 
 
 def _overlaps(targets: list[Candidate], preempted: dict[Key, Candidate]) -> bool:
@@ -407,7 +485,8 @@ def _reserved_for(entry: Entry) -> dict[FlavorResource, int]:
 def _reserve(entry: Entry) -> Reserve:
     workload = entry.head.workload
     admission = entry.admission or proposal(entry.node, entry.assignment)
-    return Reserve(workload, admission, _admitted(workload, admission, entry), entry.assignment.considered)
+    admitted, second = _admitted(workload, admission, entry), entry.head.second_pass
+    return Reserve(workload, admission, admitted, entry.assignment.considered, second)
 
 
 def _admitted(workload: Workload, admission: Admission, entry: Entry) -> bool:
@@ -416,7 +495,9 @@ def _admitted(workload: Workload, admission: Admission, entry: Entry) -> bool:
     As in Kueue a check that nobody asks for any more counts until it is removed, which the write of the reservation
     does.
     """
-    if not entry.node.spec.checks and not workload.checks:
+    if any(given.delayed and given.topology is None for given in admission.pod_sets):
+        return False
+    if (not entry.node.spec.checks and not workload.checks) or workload.holds(Condition.ADMITTED):
         return True
     ready = {check.name for check in workload.checks if check.state == CheckState.READY}
     return len(ready) == len(workload.checks) and ready.issuperset(required_checks(entry.node.spec, admission))

@@ -9,7 +9,7 @@ Rules: https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#flavorfungibility,
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from api.names import PODS_RESOURCE, Fungibility, PendingReason
 from core.matching.placement import Mismatch, mismatch
-from core.model import FlavorResource, Placement, Requests, ResourceFlavor, ResourceGroup, Tried, messages
+from core.model import FlavorResource, PodSet, Requests, ResourceFlavor, ResourceGroup, Topology, Tried, messages
 from core.model.policy import SchedulingPolicy
 from core.quota.capacity import Shortage
 from core.quota.demand import Demand
 from core.quota.node import QueueNode, borrowing_level
 from core.quota.usage import NO_USAGE, PodSetTotal, Usage, search_order
+from core.topology.flavors import unsupported
 
 
 class Mode(enum.IntEnum):
@@ -93,6 +94,28 @@ class Assigned(Struct, gc=False):
     mistake: str = ""
     """The mistake in its template because of which no flavor can be tried."""
 
+    @property
+    def flavors(self) -> frozenset[str]:
+        """The flavors of all resources."""
+        return frozenset(choice.fr.flavor for choice in self.choices.values())
+
+    def preempting(self, shortage: Shortage) -> Assigned:
+        """Returns the same where a further capacity lacks room now, with the message if it is about this pod set."""
+        told = [shortage.message] if shortage.names(self.name, self.flavors) else []
+        found = self.in_mode(Mode.PREEMPT) if shortage.concerns(self.flavors) else self
+        return replace(found, reasons=[*self.reasons, *told])
+
+    def impossible(self, shortage: Shortage) -> Assigned:
+        """Returns the same where a further capacity never has room."""
+        flavors = self.flavors & shortage.flavors
+        failed = [Attempt(flavor, _NO_FIT, 0, (), shortage.reason) for flavor in sorted(flavors)]
+        others = [attempt for attempt in self.attempts if attempt.flavor not in flavors]
+        return replace(self.in_mode(_NO_FIT), attempts=[*others, *failed], mistake=shortage.mistake)
+
+    def in_mode(self, mode: Mode) -> Assigned:
+        """Returns the same in another mode, in all its flavors."""
+        return replace(self, choices={r: replace(c, mode=mode) for r, c in self.choices.items()}, mode=mode)
+
 
 class Assignment(Struct, gc=False):
     """The assignment of a workload: all pod sets up to the first that fits in no flavor."""
@@ -120,20 +143,29 @@ class Assignment(Struct, gc=False):
                 return messages.malformed_pod_set(each.name, each.mistake)
         return "; ".join(messages.pod_set(a.name, a.reasons) for a in self.pod_sets if a.reasons)
 
-    def short_of(self, shortage: Shortage) -> Assignment:
-        """Returns the assignment as it is when a further capacity lacks room for it: it fits after preemption in the
-        flavors concerned, or never.
+    def preempting(self, shortage: Shortage) -> Assignment:
+        """Returns the assignment as it is when a further capacity lacks room for it now: it may fit after preemption in
+        all flavors of the pod sets concerned.
         """
-        mode = Mode.PREEMPT if shortage.ever else _NO_FIT
-        pod_sets = []
-        for each in self.pod_sets:
-            short = {r: replace(c, mode=mode) for r, c in each.choices.items() if c.fr.flavor in shortage.flavors}
-            if short:
-                choices, reasons = {**each.choices, **short}, [*each.reasons, shortage.message]
-                pod_sets.append(replace(each, choices=choices, reasons=reasons, mode=mode))
-            else:
-                pod_sets.append(each)
-        return Assignment(pod_sets, self.usage, self.level, mode, shortage.reason)
+        pod_sets = [each.preempting(shortage) for each in self.pod_sets]
+        return Assignment(pod_sets, self.usage, self.level, Mode.PREEMPT, shortage.reason)
+
+    def forced(self, pod_sets: Container[str]) -> Assignment:
+        """Returns the assignment that needs preemption in all flavors of these pod sets: although their quota is free,
+        there may be no room.
+        """
+        found = [each.in_mode(Mode.PREEMPT) if each.name in pod_sets else each for each in self.pod_sets]
+        return Assignment(found, self.usage, self.level, self.mode, self.no_fit_reason)
+
+    def impossible(self, shortage: Shortage) -> Assignment:
+        """Returns the assignment as it is when a further capacity has no room for it even if nothing is in use.
+
+        Its message is not added: there is one already, of what is short now.
+        """
+        pod_sets = [
+            each.impossible(shortage) if shortage.names(each.name, each.flavors) else each for each in self.pod_sets
+        ]
+        return Assignment(pod_sets, self.usage, self.level, _NO_FIT)
 
     @property
     def needs_preemption(self) -> frozenset[FlavorResource]:
@@ -150,7 +182,9 @@ class Assignment(Struct, gc=False):
     def requests(self, totals: Sequence[PodSetTotal]) -> dict[FlavorResource, int]:
         """The usage for which room is needed, without the number of pods, because pods do not request that resource."""
         found: dict[FlavorResource, int] = {}
-        for total, assigned in zip(totals, self.pod_sets, strict=False):
+        by_name = {total.name: total for total in totals}
+        for assigned in self.pod_sets:
+            total = by_name[assigned.name]
             for resource, amount in total.scaled_to(assigned.count).requests.items():
                 choice = assigned.choices.get(resource)
                 if amount and choice is not None:
@@ -197,32 +231,61 @@ class Search(Struct, gc=False):
     pinned: Mapping[str, Mapping[str, str]] | None = None
     replaces: bool = False
     """Whether the flavors are pinned to those of the slice that is replaced."""
+    topologies: Mapping[str, Topology] | None = None
+    """The Topologies by name; None if topology-aware scheduling is off."""
 
     def assign(self, totals: Sequence[PodSetTotal]) -> Assignment:
         """Find flavors for pod sets of these sizes (those of the demand, or fewer pods)."""
         quota: dict[FlavorResource, int] = {}
         found = Assignment(usage=Usage(quota), mode=_FIT if totals else _NO_FIT)
-        for index, total in enumerate(totals):
-            assigned = self._pod_set(index, total, quota)
-            found.pod_sets.append(assigned)
-            if assigned.reasons:
-                assigned.mode = min((choice.mode for choice in assigned.choices.values()), default=_NO_FIT)
-                found.mode = min(found.mode, assigned.mode)
-            for resource, choice in assigned.choices.items():
-                fr = choice.fr
-                quota[fr] = quota.get(fr, 0) + assigned.requests[resource]
-                if choice.level > found.level:
-                    found.level = choice.level
-            if assigned.reasons and not assigned.choices:
+        for group in self.demand.groups:
+            for assigned in self._pod_sets(group, totals, quota):
+                found.pod_sets.append(assigned)
+                if assigned.reasons:
+                    assigned.mode = min((choice.mode for choice in assigned.choices.values()), default=_NO_FIT)
+                    found.mode = min(found.mode, assigned.mode)
+                for resource, choice in assigned.choices.items():
+                    fr = choice.fr
+                    quota[fr] = quota.get(fr, 0) + assigned.requests.get(resource, 0)
+                    if choice.level > found.level:
+                        found.level = choice.level
+            if any(each.reasons and not each.choices and each.requests for each in found.pod_sets):
                 break
         if found.mode is _NO_FIT:
-            found.no_fit_reason = self._no_fit_reason(found)
+            found.no_fit_reason = self.no_fit_reason(found)
         return found
 
-    def _pod_set(self, index: int, total: PodSetTotal, used: Mapping[FlavorResource, int]) -> Assigned:
-        requests = self.counted(total)
-        assigned = Assigned(total.name, total.count, requests)
-        for resource, amount in requests.items():
+    def _pod_sets(
+        self, group: tuple[int, ...], totals: Sequence[PodSetTotal], used: Mapping[FlavorResource, int]
+    ) -> list[Assigned]:
+        """The assignments of a pod set, or of those that get the same flavors."""
+        if len(group) == 1:
+            total = totals[group[0]]
+            return [self._together(group, Assigned(total.name, total.count, self.counted(total)), used)]
+        members = [Assigned(totals[index].name, totals[index].count, self.counted(totals[index])) for index in group]
+        requests: dict[str, int] = {}
+        for each in members:
+            for resource, amount in each.requests.items():
+                requests[resource] = requests.get(resource, 0) + amount
+        ordered = {resource: requests[resource] for resource in sorted(requests, key=search_order)}
+        whole = self._together(group, Assigned(members[0].name, members[0].count, ordered), used)
+        for each in members:
+            each.choices = {r: choice for r, choice in whole.choices.items() if self._its(each, r, choice)}
+            each.reasons, each.attempts, each.mistake = list(whole.reasons), whole.attempts, whole.mistake
+        return members
+
+    def _its(self, member: Assigned, resource: str, choice: Choice) -> bool:
+        """Whether the flavor that a group was assigned for a resource is one of a member: of what it requests, or, if
+        it requests nothing, the one with the topology in which the group is placed.
+        """
+        if member.requests:
+            return resource in member.requests
+        flavor = self.flavors.get(choice.fr.flavor)
+        return self.topologies is not None and flavor is not None and flavor.topology_name is not None
+
+    def _together(self, indices: tuple[int, ...], assigned: Assigned, used: Mapping[FlavorResource, int]) -> Assigned:
+        """Finds the flavors for the requests of one or more pod sets."""
+        for resource, amount in assigned.requests.items():
             if resource in assigned.choices:
                 continue
             group = self.node.groups.get(resource)
@@ -232,7 +295,7 @@ class Search(Struct, gc=False):
             if group is None:
                 reasons = [messages.not_covered(resource)]
             else:
-                choices, reasons = self._group(index, resource, group, assigned, used)
+                choices, reasons = self._group(indices, resource, group, assigned, used)
             if not choices:
                 assigned.choices, assigned.reasons = {}, reasons
                 break
@@ -248,19 +311,24 @@ class Search(Struct, gc=False):
         return {resource: counted[resource] for resource in sorted(counted, key=search_order)}
 
     def _group(
-        self, index: int, resource: str, group: ResourceGroup, assigned: Assigned, used: Mapping[FlavorResource, int]
+        self,
+        indices: tuple[int, ...],
+        resource: str,
+        group: ResourceGroup,
+        assigned: Assigned,
+        used: Mapping[FlavorResource, int],
     ) -> tuple[dict[str, Choice], list[str]]:
         """The flavor for all requests of a resource group, and why it does not simply fit."""
-        placement = self.demand.pod_sets[index].placement
+        pod_sets = [self.demand.pod_sets[index] for index in indices]
         requests = {name: amount for name, amount in assigned.requests.items() if name in group.resources}
         best: tuple[Mode, int] | None = None
         choices: dict[str, Choice] = {}
         reasons: list[str] = []
         stopped = -1
-        for position in range(self._start(index, resource), len(group.flavors)):
+        for position in range(self._start(indices[0], resource), len(group.flavors)):
             stopped = position
             name = group.flavors[position]
-            if self.pinned is not None and (only := self.pinned.get(assigned.name, {}).get(resource)) != name:
+            if self.pinned is not None and (only := self._pinned(pod_sets, resource)) != name:
                 reasons.append(messages.not_nominated(name, resource))
                 if self.replaces:
                     reasons[-1] = text = messages.of_replaced_slice(name, only or "")
@@ -269,7 +337,7 @@ class Search(Struct, gc=False):
             if not self.demand.allows(name):
                 reasons.append(messages.not_allowed(name))
                 continue
-            unfit = self.mismatch(placement, name)
+            unfit = next((found for each in pod_sets if (found := self.mismatch(each, group, name)) is not None), None)
             if unfit is not None:
                 reasons.append(unfit.text)
                 assigned.attempts.append(Attempt(name, _NO_FIT, 0, (unfit.text,), PendingReason.NO_MATCHING_FLAVOR))
@@ -277,24 +345,33 @@ class Search(Struct, gc=False):
                     assigned.mistake = unfit.text
                     return {}, reasons
                 continue
-            found, quality, attempt = self._flavor(name, requests, used)
+            offered, quality, attempt = self._flavor(name, requests, used)
             if attempt is not None:
                 assigned.attempts.append(attempt)
                 reasons.extend(attempt.reasons)
             if not self._goes_on(quality):
-                best, choices = quality, found
+                best, choices = quality, offered
                 break
             if quality[0] is not _NO_FIT and (best is None or self._preferred(quality, best)):
-                best, choices = quality, found
+                best, choices = quality, offered
         for choice in choices.values():
             choice.tried = -1 if stopped == len(group.flavors) - 1 else stopped
         return choices, [] if best is not None and best[0] is _FIT else reasons
 
-    def mismatch(self, placement: Placement, name: str) -> Mismatch | None:
-        """Why pods placed so cannot run in a flavor; None where they can."""
+    def _pinned(self, pod_sets: Sequence[PodSet], resource: str) -> str | None:
+        """The only flavor that may be assigned for a resource."""
+        assert self.pinned is not None
+        return next((only for each in pod_sets if (only := self.pinned.get(each.name, {}).get(resource))), None)
+
+    def mismatch(self, pod_set: PodSet, group: ResourceGroup, name: str) -> Mismatch | None:
+        """Why the pods of a pod set cannot run in a flavor of a resource group; None where they can."""
+        placement, flavor = pod_set.placement, self.flavors.get(name)
+        if self.topologies is not None and flavor is not None and (flavor.topology_name or pod_set.topology):
+            text = unsupported(pod_set, flavor, group, self.node.spec, self.flavors, self.topologies)
+            if text:
+                return Mismatch(text)
         key = (id(placement), name)
         if key not in self.mismatches:
-            flavor = self.flavors.get(name)
             missing = Mismatch(messages.flavor_not_found(name))
             self.mismatches[key] = missing if flavor is None else mismatch(placement, flavor)
         return self.mismatches[key]
@@ -379,7 +456,7 @@ class Search(Struct, gc=False):
             return (-one[1], one[0]) > (-other[1], other[0])
         return (one[0], -one[1]) > (other[0], -other[1])
 
-    def _no_fit_reason(self, found: Assignment) -> str:
+    def no_fit_reason(self, found: Assignment) -> str:
         """Returns the most severe reason why pod sets do not fit: of alternative flavors the least severe, of groups
         and pod sets the most severe.
         """
@@ -395,7 +472,7 @@ class Search(Struct, gc=False):
                             reason = mildest.get(group.resources, attempt.no_fit_reason)
                             mildest[group.resources] = min(reason, attempt.no_fit_reason, key=_severity)
             blocked = mildest.values() if assigned.attempts else (PendingReason.NO_MATCHING_FLAVOR,)
-            gravest = max([gravest, *blocked], key=_severity)
+            gravest = max([*blocked, gravest], key=_severity)
         return gravest or PendingReason.NO_MATCHING_FLAVOR
 
 

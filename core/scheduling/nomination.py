@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 from msgspec import field as struct_field
+from msgspec.structs import replace
 
-from core.model import Admission, PodSetAssignment, ResourceFlavor
+from core.model import Admission, FlavorResource, PodSetAssignment, ResourceFlavor, Topology, Workload
 from core.model.policy import SchedulingPolicy
 from core.quota.arena import Arena
 from core.quota.capacity import Shortage
 from core.quota.demand import Demand
 from core.quota.node import QueueNode
-from core.quota.usage import NO_USAGE, PodSetTotal, Usage, further_usage
+from core.quota.usage import NO_USAGE, PodSetTotal, Reservation, Usage, further_usage
 from core.scheduling import search_cache
-from core.scheduling.flavors import Assignment, Mismatches, Mode, Search
+from core.scheduling.flavors import Assigned, Assignment, Choice, Mismatches, Mode, Search
 from core.scheduling.preemption.algorithm import find_targets, simulate
 from core.scheduling.preemption.candidates import Candidate, Preemptor, Room
 from core.scheduling.snapshot import Head
@@ -63,20 +64,8 @@ class Entry(Struct, gc=False):
             self.usage = Usage(self.assignment.usage.quota, further)
         if self.replaced is not None:
             self.usage = self.usage.beyond(self.replaced.held.usage)
-
-    def place_again(self) -> bool:
-        """Places its admission where there is room now, if an earlier head has taken the place; whether there is."""
-        if self.admission is None or not self.node.fits(self.usage.quota):
-            return False
-        own = () if self.replaced is None else (self.replaced,)
-        self.preemptor.remove(own)
-        placed = self.arena.place(self.head.workload, proposal(self.node, self.assignment))
-        self.preemptor.add(own)
-        if isinstance(placed, Shortage):
-            return False
-        self.admission = placed
-        self.count()
-        return self.arena.fits(self.node, self.usage)
+        elif self.head.second_pass:
+            self.usage = _only_more(self.usage, self.head.workload, self.arena)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +75,7 @@ class Nomination:
     policy: SchedulingPolicy
     flavors: Mapping[str, ResourceFlavor]
     cycle: int
+    topologies: Mapping[str, Topology] | None = None
     mismatches: Mismatches = field(default_factory=dict)
 
     def settle(self, entry: Entry, *, pinned: Mapping[str, Mapping[str, str]] | None = None) -> None:
@@ -100,7 +90,7 @@ class Nomination:
             self._settle(entry, {given.name: given.flavors for given in admission.pod_sets} if admission else {})
             entry.preemptor.add((entry.replaced,))
         entry.usage = entry.assignment.usage
-        if entry.admission is not None or entry.replaced is not None:
+        if entry.admission is not None or entry.replaced is not None or entry.head.second_pass:
             entry.count()
 
     def _settle(self, entry: Entry, pinned: Mapping[str, Mapping[str, str]] | None) -> None:
@@ -118,45 +108,80 @@ class Nomination:
             resume=None if outdated or pinned is not None else tried,
             pinned=pinned,
             replaces=entry.replaced is not None,
+            topologies=self.topologies,
         )
         entry.whole = pinned is None and (search.resume is None or not search.resume.unfinished)
+        if head.second_pass and (held := as_reserved(head.workload)) is not None:
+            placed = self._placed(assigned_before(held), search, preemptor, None)
+            entry.assignment, entry.targets, entry.admission = placed
+            return
         assignment, alone = search_cache.assign(search, preemptor)
-        entry.assignment, entry.targets, entry.admission = self._placed(assignment, preemptor, alone=alone)
+        own = entry.replaced.held if entry.replaced is not None else None
+        entry.assignment, entry.targets, entry.admission = self._placed(assignment, search, preemptor, own, alone=alone)
         if entry.assignment.mode is _FIT or entry.targets:
             return
         if self.policy.partial_admission and demand.reducible:
             self._reduce(entry, search, preemptor)
 
     def _placed(
-        self, assignment: Assignment, preemptor: Preemptor, *, alone: bool = False
+        self,
+        assignment: Assignment,
+        search: Search,
+        preemptor: Preemptor,
+        replaced: Reservation | None,
+        *,
+        alone: bool = False,
     ) -> tuple[Assignment, list[Candidate], Admission | None]:
         """Returns the assignment, the victims that it needs, and the admission that the further capacities make of it.
 
-        The assignment needs preemption, or does not fit, if one of them lacks room. ``alone`` is whether it is certain
+        The assignment needs preemption if one of them lacks room, and does not fit if there would be no room even if
+        nothing were in use. Without victims the admission is the one in that case. ``alone`` is whether it is certain
         that no workload can be preempted for its quota.
         """
-        if not preemptor.arena.kinds:
+        if not preemptor.arena.kinds or assignment.mode is Mode.NO_FIT:
             return assignment, [] if alone or assignment.mode is _FIT else self._targets(assignment, preemptor), None
-        proposed = proposal(preemptor.node, assignment)
+        arena, workload = preemptor.arena, preemptor.head.workload
+        held = as_reserved(workload) if preemptor.head.second_pass else None
+        proposed = held or proposal(preemptor.node, assignment)
+        short = False
         if assignment.mode is _FIT:
-            placed = preemptor.arena.place(preemptor.head.workload, proposed)
+            placed = arena.place(workload, proposed, replaced=replaced)
             if not isinstance(placed, Shortage):
                 return assignment, [], placed
-            assignment, alone = assignment.short_of(placed), False
-        targets = [] if alone else self._targets(assignment, preemptor, proposed)
+            if placed.mistake:
+                return self._impossible(assignment, placed, search), [], None
+            assignment, alone, short = assignment.preempting(placed), False, True
+        if preemptor.head.second_pass and workload.unhealthy_nodes:
+            return assignment, [], None  # to replace a node, nobody is preempted
+        alone_there = arena.place(workload, proposed, replaced=replaced, empty=True)
+        if isinstance(alone_there, Shortage):
+            return self._impossible(assignment, alone_there, search), [], None
+        if not short:
+            assignment = assignment.forced(_placed_anew(proposed, alone_there))
+        targets = [] if alone else self._targets(assignment, preemptor, proposed, replaced)
         if not targets:
-            return assignment, [], None
+            return assignment, [], alone_there
         preemptor.remove(targets)
-        placed = preemptor.arena.place(preemptor.head.workload, proposed)
+        placed = arena.place(workload, proposed, replaced=replaced)
         preemptor.add(targets)
         return assignment, targets, None if isinstance(placed, Shortage) else placed
 
+    def _impossible(self, assignment: Assignment, shortage: Shortage, search: Search) -> Assignment:
+        """The assignment for which there is never room; a message is added only to pod sets that have none."""
+        found = assignment.impossible(shortage)
+        found.no_fit_reason = search.no_fit_reason(found)
+        return found
+
     def _targets(
-        self, assignment: Assignment, preemptor: Preemptor, proposed: Admission | None = None
+        self,
+        assignment: Assignment,
+        preemptor: Preemptor,
+        proposed: Admission | None = None,
+        replaced: Reservation | None = None,
     ) -> list[Candidate]:
         if not assignment.mode.preempts:
             return []
-        room = Room(assignment.requests(preemptor.head.demand.totals), proposed)
+        room = Room(assignment.requests(preemptor.head.demand.totals), proposed, replaced)
         return find_targets(preemptor, assignment.needs_preemption, room)
 
     def _reduce(self, entry: Entry, search: Search, preemptor: Preemptor) -> None:
@@ -168,7 +193,8 @@ class Nomination:
         while low < high:
             middle = (low + high) // 2
             totals = _smaller(demand, deltas, middle)
-            smaller = self._placed(search.assign(totals), preemptor)
+            own = entry.replaced.held if entry.replaced is not None else None
+            smaller = self._placed(search.assign(totals), search, preemptor, own)
             if smaller[0].mode is _FIT or smaller[1]:
                 found, high = (middle, smaller), middle
             else:
@@ -182,9 +208,54 @@ def proposal(node: QueueNode, assignment: Assignment) -> Admission:
     pod_sets = []
     for assigned in assignment.pod_sets:
         flavors = {resource: choice.fr.flavor for resource, choice in assigned.choices.items()}
-        usage = {resource: assigned.requests[resource] for resource in flavors}
+        usage = {resource: assigned.requests.get(resource, 0) for resource in flavors}
         pod_sets.append(PodSetAssignment(assigned.name, flavors, usage, assigned.count))
     return Admission(node.name, tuple(pod_sets))
+
+
+def as_reserved(workload: Workload) -> Admission | None:
+    """Returns the admission that a workload holds, without its reclaimable pods."""
+    admission = workload.admission
+    if admission is None or not workload.reclaimable:
+        return admission
+    counts = {pod_set.name: pod_set.count for pod_set in workload.pod_sets}
+    left = {name: max(0, count - workload.reclaimable.get(name, 0)) for name, count in counts.items()}
+    return replace(admission, pod_sets=tuple(_at_most(given, left.get(given.name, 0)) for given in admission.pod_sets))
+
+
+def _at_most(given: PodSetAssignment, left: int) -> PodSetAssignment:
+    if left >= given.count:
+        return given
+    usage = {resource: amount // given.count * left for resource, amount in given.usage.items()}
+    return replace(given, count=left, usage=usage)
+
+
+def assigned_before(admission: Admission) -> Assignment:
+    """Returns the assignment of a workload that holds its quota already: it needs no more of it."""
+    pod_sets = []
+    for given in admission.pod_sets:
+        choices = {
+            resource: Choice(FlavorResource(flavor, resource), _FIT, 0) for resource, flavor in given.flavors.items()
+        }
+        pod_sets.append(Assigned(given.name, given.count, given.usage, choices))
+    return Assignment(pod_sets, mode=_FIT)
+
+
+def _placed_anew(before: Admission, after: Admission) -> set[str]:
+    """The pod sets that a further capacity has completed."""
+    return {new.name for old, new in zip(before.pod_sets, after.pod_sets, strict=True) if old != new}
+
+
+def _only_more(usage: Usage, workload: Workload, arena: Arena) -> Usage:
+    """The usage that is more than what a workload holds already. What it no longer needs is counted until its
+    admission has changed.
+    """
+    held = workload.admission
+    before = further_usage(workload, held, arena.kinds) if held is not None else {}
+    further = {}
+    for name, amounts in Usage({}, usage.further).beyond(Usage({}, before)).further.items():
+        further[name] = {place: amount for place, amount in amounts.items() if amount > 0}
+    return Usage(usage.quota, further)
 
 
 def _smaller(demand: Demand, deltas: Sequence[int], step: int) -> tuple[PodSetTotal, ...]:

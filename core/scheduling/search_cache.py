@@ -104,12 +104,12 @@ def _groups(search: Search) -> list[tuple[tuple[tuple[FlavorResource, int], ...]
     """The flavor-resources by resource group and flavor, without flavors where the pods cannot run."""
     node, (total,) = search.node, search.demand.totals
     requests: Mapping[str, int] = search.counted(total)
-    placement = search.demand.pod_sets[0].placement
+    pod_set = search.demand.pod_sets[0]
     return [
         tuple(
             tuple((node.flavor_resources[name][r], amount) for r, amount in requests.items() if r in group.resources)
             for name in group.flavors
-            if search.demand.allows(name) and search.mismatch(placement, name) is None
+            if search.demand.allows(name) and search.mismatch(pod_set, group, name) is None
         )
         for group in node.spec.groups
         if not requests.keys().isdisjoint(group.resources)

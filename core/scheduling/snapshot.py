@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from core.model import Key, Labels, ResourceFlavor, Tried, Workload
+from core.model import Key, Labels, ResourceFlavor, Topology, Tried, Workload
 from core.quota.arena import Arena
 from core.quota.demand import Demand
 
@@ -20,7 +20,8 @@ class Head(Struct, frozen=True, gc=False):
     """The first of a ClusterQueue's pending workloads; ``time`` is the one it queues from.
 
     ``preemptor`` ones wait for the victims of their preemption to go. ``blocked`` ones would have been admitted
-    before if the pods of others had been ready (``blockAdmission``).
+    before if the pods of others had been ready (``blockAdmission``). ``second_pass`` ones hold quota, and are placed
+    in the topology of their flavors, anew or at last (``core.quota.placement.needs_second_pass``).
     """
 
     workload: Workload
@@ -30,6 +31,7 @@ class Head(Struct, frozen=True, gc=False):
     tried: Tried | None = None
     preemptor: bool = False
     blocked: bool = False
+    second_pass: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Snapshot:
     """Arenas by name, the arena of each ClusterQueue, and everything else that a decision depends on.
 
     ``local_usage`` is the decayed usage by LocalQueue (admission fair sharing). ``pods_ready`` is whether the pods of
-    all admitted workloads are ready.
+    all admitted workloads are ready. ``topologies`` are None if topology-aware scheduling is off.
     """
 
     arenas: Mapping[str, Arena]
@@ -47,3 +49,4 @@ class Snapshot:
     cycle: int = 0
     local_usage: Mapping[Key, float] = field(default_factory=dict)
     pods_ready: bool = True
+    topologies: Mapping[str, Topology] | None = None

@@ -39,7 +39,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from api.names import PODS_RESOURCE, Condition, PendingReason
+from api.names import MULTIKUEUE_CONTROLLER, PODS_RESOURCE, Condition, PendingReason
 from core.model import (
     Admission,
     AdmissionCheck,
@@ -48,10 +48,13 @@ from core.model import (
     Key,
     Labels,
     LocalQueue,
+    Node,
     Plan,
+    Requests,
     Requeue,
     Reserve,
     ResourceFlavor,
+    Topology,
     Tried,
     Victim,
     Wait,
@@ -59,16 +62,19 @@ from core.model import (
 )
 from core.model import Condition as StatusCondition
 from core.model.policy import SchedulingPolicy
+from core.queue.order import queue_time
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
 from core.quota.capacity import CapacityKind
 from core.quota.checks import required_checks
+from core.quota.placement import PlacementKind, needs_second_pass
 from core.quota.reservations import Reservations, put
 from core.quota.usage import NO_USAGE, Reservation, finished, holds_quota
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.kinship import Counted, Kinship
 from core.state.local_queue_usage import LocalQueueUsage
 from core.state.preempted import PreemptedWorkloads
+from core.state.second_pass import SecondPass
 from core.state.wake_ups import WakeUps, fits
 
 
@@ -78,6 +84,9 @@ class State:
     def __init__(self, policy: SchedulingPolicy | None = None, kinds: Iterable[CapacityKind] = ()) -> None:
         """``kinds`` are the capacities beside quota that limit what is admitted."""
         self.policy = policy or SchedulingPolicy()
+        self.placement = PlacementKind(self.policy.topology) if self.policy.topology is not None else None
+        """Nodes and topologies; None if topology-aware scheduling is off."""
+        kinds = (*kinds, *([self.placement] if self.placement is not None else []))
         self.reservations = Reservations(concurrent_admission=self.policy.concurrent_admission, kinds=kinds)
         self.pending = PendingWorkloads(self.policy)
         self.local_queue_usage = LocalQueueUsage(self.pending, self.reservations)
@@ -87,10 +96,13 @@ class State:
         self.kinship = Kinship(self.workloads, self.reservations)
         self._assumed: set[Key] = set()
         self._evicting: set[Key] = set()
+        self._placed: dict[Key, Reserve] = {}
+        """The decisions of second passes that their objects do not show yet."""
         self._ready: set[str] = set()
         self._changed: set[str] = set()
         self._wake_ups = WakeUps()
         self._preempted = PreemptedWorkloads()
+        self._second_pass = SecondPass()
         self._cycle = 0
 
     # The objects that workloads depend on.
@@ -106,6 +118,34 @@ class State:
         """
         queues = self.reservations.cluster_queues.values()
         self._rebuild(queue.name for queue in queues if any(flavor in group.flavors for group in queue.groups))
+
+    def _rebuild_with(self, flavors: Iterable[str]) -> None:
+        changed = sorted(flavors)
+        if self.placement is not None:
+            self.placement.forget(changed)
+        for flavor in changed:
+            self.capacity_changed(flavor)
+
+    def set_topology(self, name: str, topology: Topology | None) -> None:
+        """Adds, changes or removes a Topology: ClusterQueues with a flavor that names it are decided again."""
+        if self.placement is not None and put(self.placement.topologies, name, topology):
+            self._rebuild_with(f.name for f in self.reservations.flavors.values() if f.topology_name == name)
+
+    def set_node(self, name: str, node: Node | None) -> None:
+        """Adds, changes or removes a Node: workloads that wait in a flavor that it belongs to are decided again."""
+        if self.placement is None:
+            return
+        flavors = self.reservations.flavors.values()
+        before = self.placement.flavors_of(self.placement.nodes.get(name), flavors)
+        if put(self.placement.nodes, name, node):
+            self._rebuild_with({*before, *self.placement.flavors_of(node, flavors)})
+
+    def set_other_pods(self, name: str, requests: Requests) -> None:
+        """Sets what pods outside of topology use on a node, with their number as ``pods``; nothing removes it."""
+        if self.placement is not None and put(self.placement.others, name, requests or None):
+            self._rebuild_with(
+                self.placement.flavors_of(self.placement.nodes.get(name), self.reservations.flavors.values())
+            )
 
     def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
         """Adds, changes or removes an AdmissionCheck."""
@@ -176,6 +216,11 @@ class State:
                 self._preempted.discard(key)
             self._count_reservation(key, self.reservations.of(held.workload))
             self._mark_ready([held.cluster_queue])
+        if key in self._placed:
+            del self._placed[key]
+            if key in self.workloads:
+                self._count(self.workloads[key])
+                self._second_pass.failed(key, self.pending.now)
         if key in self._assumed:
             self._assumed.discard(key)
             self.local_queue_usage.refund(key)
@@ -189,8 +234,8 @@ class State:
                 self._mark_ready(self.pending.enqueue(workload))
 
     def assumed(self, key: Key) -> bool:
-        """Whether a plan gave the workload quota that its object does not show yet."""
-        return key in self._assumed
+        """Whether a plan gave the workload quota, or domains, that its object does not show yet."""
+        return key in self._assumed or key in self._placed
 
     def is_evicting(self, key: Key) -> bool:
         """Whether a plan evicted the workload and its object does not show it yet."""
@@ -217,7 +262,7 @@ class State:
         found = self._heads_of_ready_arenas(paused)
         if self._wake_parked(found, paused, now):
             found = self._heads_of_ready_arenas(paused)
-        return tuple(found)
+        return (*self._second_heads(now), *found)
 
     def snapshot(self) -> Snapshot:
         """Returns the input of a cycle; later changes of State do not change it, until it is released."""
@@ -232,6 +277,7 @@ class State:
             cycle=self._cycle,
             local_usage=dict(self.pending.local_usage),
             pods_ready=not self.reservations.unready,
+            topologies=None if self.placement is None else dict(self.placement.topologies),
         )
 
     def release(self, snapshot: Snapshot) -> None:
@@ -256,7 +302,10 @@ class State:
         progress, looked = set[str](), set[str]()
         for decision in plan.decisions:
             name = _queue_of(decision)
-            if name in arena_of:
+            if decision.second_pass:
+                self._apply_second_pass(decision)
+                yield
+            elif name in arena_of:
                 looked.add(arena_of[name])
                 if self._apply_decision(decision):
                     progress.add(arena_of[name])
@@ -273,7 +322,12 @@ class State:
         """Returns when a workload can be decided although nothing changes (``now`` if that is already possible); None
         if never.
         """
-        every = (self.pending.next_backoff(), self._wake_ups.next(), self._preempted.next())
+        every = (
+            self.pending.next_backoff(),
+            self._wake_ups.next(),
+            self._preempted.next(),
+            self._second_pass.next(),
+        )
         times = [at for at in every if at is not None]
         return max(min(times), now) if times else None
 
@@ -369,6 +423,40 @@ class State:
             return True
         return advanced or bool(decision.victims)
 
+    def _second_heads(self, now: float) -> list[Head]:
+        """Returns the workloads with quota whose second pass is due."""
+        found = []
+        for key in self._second_pass.due(now):
+            held = self.reservations.get(key)
+            if held is None or held.evicted or not self._is_placed_here(held.cluster_queue):
+                continue
+            demand = self.pending.demands.of(held.workload)
+            time = queue_time(held.workload, self.policy)
+            found.append(Head(held.workload, held.cluster_queue, demand, time, second_pass=True))
+        return found
+
+    def _is_placed_here(self, name: str) -> bool:
+        """Whether the workloads of a ClusterQueue run in this cluster: else they are placed where they run."""
+        queue, checks = self.reservations.cluster_queues.get(name), self.reservations.checks
+        return queue is not None and not any(
+            checks[rule.name].controller_name == MULTIKUEUE_CONTROLLER for rule in queue.checks if rule.name in checks
+        )
+
+    def _apply_second_pass(self, decision: Reserve | Wait) -> None:
+        """Applies a decision about a workload that holds quota, unless it has changed since."""
+        key, held = decision.workload.key, self.reservations.get(decision.workload.key)
+        if key not in self._second_pass or held is None or held.workload.admission != decision.workload.admission:
+            return
+        if isinstance(decision, Wait):
+            for victim in decision.victims:
+                self._evict(victim, None if victim.workload.key == key else key)
+            if not decision.postponed:
+                self._second_pass.failed(key, self.pending.now)
+            return
+        self._second_pass.discard(key)
+        self._placed[key] = decision
+        self._count(self.workloads[key])
+
     def _assume(self, key: Key, decision: Reserve) -> None:
         workload = self.workloads[key]
         self.pending.dequeue(key)
@@ -393,6 +481,8 @@ class State:
         self.workloads.pop(key, None)
         self._assumed.discard(key)
         self._evicting.discard(key)
+        self._placed.pop(key, None)
+        self._second_pass.discard(key)
         self._preempted.forget(key)
         self._stop_waiting(key)
         self._release_reservation(key)
@@ -401,6 +491,8 @@ class State:
     def _count(self, workload: Workload) -> None:
         """Counts a workload where it belongs: in the reservations, in a queue, or nowhere."""
         key, counted = workload.key, self.kinship.counted(workload)
+        if self.placement is not None:
+            workload = self._with_domains(workload)
         if counted is Counted.FAMILY:
             self._stop_waiting(key)
             self._evicting.discard(key)
@@ -424,6 +516,21 @@ class State:
             else:
                 self._stop_waiting(key)
 
+    def _with_domains(self, workload: Workload) -> Workload:
+        """Returns the workload with the domains that a second pass has found, and registers whether it needs one."""
+        key = workload.key
+        placed = self._placed.get(key)
+        if not needs_second_pass(workload) or key in self._evicting:
+            self._placed.pop(key, None)
+            self._second_pass.discard(key)
+        elif placed is None:
+            self._second_pass.add(key, self.pending.now)
+        else:
+            kept = tuple(c for c in workload.conditions if c.type != Condition.ADMITTED or not placed.admitted)
+            new = (StatusCondition(Condition.ADMITTED, True, since=self.pending.now),) if placed.admitted else ()
+            return replace(workload, admission=placed.admission, conditions=(*kept, *new), unhealthy_nodes=())
+        return workload
+
     def _give_up_quota(self, key: Key) -> None:
         """A workload holds no quota any more, although it exists."""
         held = self._release_reservation(key)
@@ -437,12 +544,14 @@ class State:
         if name is not None:
             self._plan_wake_up(name, None)
 
-    def _evict(self, victim: Victim, preemptor: Key) -> None:
+    def _evict(self, victim: Victim, preemptor: Key | None) -> None:
         key = victim.workload.key
         held = self.reservations.get(key)
         if held is not None and not held.evicted and held.workload.priority == victim.workload.priority:
             self._evicting.add(key)
-            self._preempted.add(key, preemptor, self.pending.now)
+            if preemptor is not None:
+                self._preempted.add(key, preemptor, self.pending.now)
+            self._second_pass.discard(key)
             self.reservations.hold(key, self.reservations.of(held.workload, evicted=True))
 
     def _count_reservation(self, key: Key, held: Reservation) -> None:

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from core.model import (
     Admission,
+    AdmissionCheck,
+    ClusterQueue,
     FlavorResource,
     Key,
     PodSet,
@@ -31,6 +33,7 @@ from core.model.policy import SchedulingPolicy
 from core.quota.capacity import Amounts, Capacity, CapacityKind, FurtherCapacity, Shortage
 from core.quota.demand import Demands
 from core.quota.tree import build_trees
+from core.quota.usage import Reservation
 from core.state.drain import drain
 from core.state.state import State
 from tests.builders import CPU, DEFAULT, FAIR, NOW, cluster_queue, cycle, put, reserved, state, workload
@@ -67,14 +70,16 @@ class Licences:
     def free(self, flavor: Hashable) -> int:
         return self.total[str(flavor)] - self.used.get(flavor, 0)
 
-    def place(self, workload: Workload, admission: Admission) -> Admission | Shortage:
+    def place(
+        self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False
+    ) -> Admission | Shortage:
         for each, pods in LicenceKind(self.total).amounts(workload, admission).items():
             flavor = str(each)
-            if pods > self.free(flavor):
+            if pods > (self.total[flavor] if empty else self.free(flavor)):
                 text = (
                     f"{pods} licences of {flavor} are asked for, {self.free(flavor)} of {self.total[flavor]} are free"
                 )
-                return Shortage("NoLicence", text, frozenset((flavor,)), ever=pods <= self.total[flavor])
+                return Shortage("NoLicence", text, frozenset((flavor,)))
         return admission
 
 
@@ -83,10 +88,15 @@ class LicenceKind:
     total: Mapping[str, int]
     name: str = "licences"
 
-    def shares(self, flavor: ResourceFlavor) -> bool:
-        return flavor.name in self.total
+    def shares(self, flavor: ResourceFlavor, other: ResourceFlavor) -> bool:
+        return flavor.name == other.name and flavor.name in self.total
 
-    def capacity(self, flavors: Mapping[str, ResourceFlavor]) -> FurtherCapacity | None:
+    def capacity(
+        self,
+        queues: Mapping[str, ClusterQueue],
+        flavors: Mapping[str, ResourceFlavor],
+        checks: Mapping[str, AdmissionCheck],
+    ) -> FurtherCapacity | None:
         return Licences(self.total) if flavors.keys() & self.total.keys() else None
 
     def amounts(self, workload: Workload, admission: Admission) -> Amounts:
@@ -120,13 +130,14 @@ class Desks:
     def fits(self, cluster_queue: str, amounts: Amounts) -> bool:
         return all(self.used.get(desk, 0) + pods <= self.places[str(desk)] for desk, pods in amounts.items())
 
-    def place(self, workload: Workload, admission: Admission) -> Admission | Shortage:
+    def place(
+        self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False
+    ) -> Admission | Shortage:
         (pods,) = admission.pod_sets
         for desk, places in self.places.items():
-            if self.used.get(desk, 0) + pods.count <= places:
+            if (0 if empty else self.used.get(desk, 0)) + pods.count <= places:
                 return replace(admission, pod_sets=(replace(pods, usage={**pods.usage, desk: pods.count}),))
-        ever = pods.count <= max(self.places.values())
-        return Shortage("NoDesk", "no desk has room", frozenset(pods.flavors.values()), ever=ever)
+        return Shortage("NoDesk", "no desk has room", frozenset(pods.flavors.values()))
 
 
 @dataclass(frozen=True)
@@ -134,10 +145,15 @@ class DeskKind:
     places: Mapping[str, int]
     name: str = "desks"
 
-    def shares(self, flavor: ResourceFlavor) -> bool:
+    def shares(self, flavor: ResourceFlavor, other: ResourceFlavor) -> bool:
         return True
 
-    def capacity(self, flavors: Mapping[str, ResourceFlavor]) -> FurtherCapacity | None:
+    def capacity(
+        self,
+        queues: Mapping[str, ClusterQueue],
+        flavors: Mapping[str, ResourceFlavor],
+        checks: Mapping[str, AdmissionCheck],
+    ) -> FurtherCapacity | None:
         return Desks(self.places)
 
     def amounts(self, workload: Workload, admission: Admission) -> Amounts:

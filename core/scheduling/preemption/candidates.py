@@ -47,10 +47,13 @@ Borrowers = dict[FlavorResource, list[QueueNode]]
 
 
 class Room(Struct, gc=False):
-    """The room that a preemptor needs: quota, and an admission that every further capacity of the arena can place."""
+    """The room that a preemptor needs: quota, and an admission that every further capacity of the arena can place,
+    in place of the one that is ``replaced``.
+    """
 
     quota: Mapping[FlavorResource, int]
     admission: Admission | None = None
+    replaced: Reservation | None = None
 
 
 class Preemptor(Struct, gc=False):
@@ -130,7 +133,10 @@ class Preemptor(Struct, gc=False):
                 return False
             if amount > 0 and amount > node.available(fr):
                 return False
-        return room.admission is None or not isinstance(self.arena.place(self.head.workload, room.admission), Shortage)
+        if room.admission is None:
+            return True
+        placed = self.arena.place(self.head.workload, room.admission, replaced=room.replaced)
+        return not isinstance(placed, Shortage)
 
     def remove(self, targets: Iterable[Candidate]) -> None:
         """Judges as if these were gone."""

@@ -1,0 +1,407 @@
+"""Nodes in a topology as a capacity beside quota: each arena has the domains of its flavors, and what is used there.
+
+The usage of a workload is the number of its pods, of each shape, on each domain of its assignment; it follows from the
+admission alone. Where the lowest level is the hostname, flavors share the nodes that they have in common. Separate from
+``core.topology``, which knows domains but no workloads, and from the cycle, which treats all capacities alike. Source:
+KEP 2724.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, CheckState, Condition, PendingReason
+from core.model import (
+    Admission,
+    AdmissionCheck,
+    ClusterQueue,
+    Node,
+    Placement,
+    PodSet,
+    PodSetAssignment,
+    Requests,
+    ResourceFlavor,
+    Topology,
+    TopologyAssignment,
+    Workload,
+)
+from core.model.policy import TopologyPolicy
+from core.quota.capacity import Amounts, Shortage
+from core.quota.usage import Reservation
+from core.topology import Asked, Domains, Misfit, Options, place
+from core.topology.flavors import asks, topology_only
+from core.topology.nodes import HOSTNAME, PODS
+from core.wire import decode
+
+PENDING, READY = "Pending", "Ready"
+"""The states of ``delayedTopologyRequest``."""
+
+
+class Place(NamedTuple):
+    """Pods of one shape on a domain, of which usage is a number. ``values`` are those of the assignment, ``requests``
+    are those of one pod without the pod itself.
+    """
+
+    flavor: str
+    values: tuple[str, ...]
+    requests: tuple[tuple[str, int], ...]
+
+
+class _Rules(NamedTuple):
+    """What placement needs of a ClusterQueue. ``only`` is whether all its flavors have a topology, ``elsewhere``
+    whether its pods run in other clusters, ``provisioned`` are the flavors whose nodes are asked for first.
+    """
+
+    only: bool
+    elsewhere: bool
+    provisioned: frozenset[str]
+
+
+class PlacementKind:
+    """The nodes, the topologies and what other pods use, of which arenas are built. Owned by State."""
+
+    name = "topology"
+
+    def __init__(self, policy: TopologyPolicy) -> None:
+        self.policy = policy
+        self.topologies: dict[str, Topology] = {}
+        self.nodes: dict[str, Node] = {}
+        self.others: dict[str, Requests] = {}
+        """By node name, what pods outside of topology use there; their number as ``pods``."""
+        self._unused: dict[str, tuple[ResourceFlavor, Domains]] = {}
+
+    def shares(self, flavor: ResourceFlavor, other: ResourceFlavor) -> bool:
+        """Whether two flavors may have nodes in common, and both know which."""
+        if flavor.name == other.name:
+            return flavor.topology_name is not None
+        if not self.policy.overlapping_flavors or not (self._by_hostname(flavor) and self._by_hostname(other)):
+            return False
+        return all(other.node_labels.get(label, value) == value for label, value in flavor.node_labels.items())
+
+    def capacity(
+        self,
+        queues: Mapping[str, ClusterQueue],
+        flavors: Mapping[str, ResourceFlavor],
+        checks: Mapping[str, AdmissionCheck],
+    ) -> PlacementCapacity | None:
+        """Returns the unused domains of these flavors; None if none has a topology."""
+        found = {name: domains for name, flavor in flavors.items() if (domains := self._domains(flavor)) is not None}
+        if not found:
+            return None
+        rules = {name: _rules(queue, flavors, checks) for name, queue in queues.items()}
+        return PlacementCapacity(self.policy, rules, {name: domains.copy() for name, domains in found.items()})
+
+    def amounts(self, workload: Workload, admission: Admission) -> Amounts:
+        """Returns the pods on each domain. Reclaimable pods do not free their domains."""
+        found: dict[Hashable, int] = {}
+        pod_sets: dict[str, PodSet] = {}
+        for given in admission.pod_sets:
+            if given.topology is None:
+                continue
+            pod_sets = pod_sets or {pod_set.name: pod_set for pod_set in workload.pod_sets}
+            if given.name not in pod_sets:
+                continue
+            requests = tuple(sorted(pod_sets[given.name].per_pod.items()))
+            for flavor in sorted(set(given.flavors.values())):  # those without topology are ignored where it is counted
+                for domain in given.topology.domains:
+                    key = Place(flavor, domain.values, requests)
+                    found[key] = found.get(key, 0) + domain.count
+        return found
+
+    def flavors_of(self, node: Node | None, flavors: Iterable[ResourceFlavor]) -> list[str]:
+        """Returns which flavors a node belongs to."""
+        if node is None or not node.usable:
+            return []
+        return [
+            flavor.name
+            for flavor in flavors
+            if flavor.topology_name is not None
+            and (topology := self.topologies.get(flavor.topology_name)) is not None
+            and flavor.node_labels.items() <= node.labels.items()
+            and all(level in node.labels for level in topology.levels)
+        ]
+
+    def forget(self, flavors: Iterable[str]) -> None:
+        """The nodes of these flavors have changed."""
+        for name in flavors:
+            self._unused.pop(name, None)
+
+    def _domains(self, flavor: ResourceFlavor) -> Domains | None:
+        """The unused domains of a flavor, as built before if nothing has changed."""
+        topology = self.topologies.get(flavor.topology_name) if flavor.topology_name is not None else None
+        if topology is None:
+            return None
+        known = self._unused.get(flavor.name)
+        if known is not None and known[0] == flavor and known[1].tree.levels == topology.levels:
+            return known[1]
+        domains = Domains(topology.levels, flavor, self.nodes.values(), self.others)
+        self._unused[flavor.name] = (flavor, domains)
+        return domains
+
+    def _by_hostname(self, flavor: ResourceFlavor) -> bool:
+        topology = self.topologies.get(flavor.topology_name) if flavor.topology_name is not None else None
+        return topology is not None and topology.levels[-1:] == (HOSTNAME,)
+
+
+class PlacementCapacity:
+    """The domains of the flavors of an arena, with usage."""
+
+    __slots__ = ("_domains", "_policy", "_rules")
+
+    def __init__(self, policy: TopologyPolicy, rules: Mapping[str, _Rules], domains: dict[str, Domains]) -> None:
+        self._policy = policy
+        self._rules = rules
+        self._domains = domains
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlacementCapacity) and self.usage() == other.usage() and self._rules == other._rules
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def copy(self) -> PlacementCapacity:
+        """Returns the same domains with separate usage."""
+        return PlacementCapacity(
+            self._policy, self._rules, {name: domains.copy() for name, domains in self._domains.items()}
+        )
+
+    def add(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> None:
+        """Counts pods; those on a domain without nodes are ignored."""
+        for place_, count in amounts.items():
+            self._count(place_, count)
+
+    def remove(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> None:
+        """Undoes ``add``."""
+        for place_, count in amounts.items():
+            self._count(place_, -count)
+
+    def fits(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> bool:
+        """Whether so many more pods fit on each domain, all pod sets together. A domain without nodes has no room."""
+        more = {key: count for key, count in amounts.items() if isinstance(key, Place) and key.flavor in self._domains}
+        needed: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
+        for key, count in more.items():
+            shared = min(name for name in self._domains if name == key.flavor or self._share(key.flavor, name))
+            total = needed.setdefault((shared, key.values), {})
+            for resource, amount in (*key.requests, (PODS, 1)):
+                total[resource] = total.get(resource, 0) + amount * count
+        for key, count in more.items():
+            shared = min(name for name in self._domains if name == key.flavor or self._share(key.flavor, name))
+            if count > 0 and not _has(self._domains[key.flavor], key.values, needed[shared, key.values]):
+                return False
+        return True
+
+    def usage(self) -> dict[str, dict[tuple[str, ...], tuple[Requests, Requests]]]:
+        """Returns by flavor and domain (as assignments name it) its capacity, and what workloads use of it."""
+        return {
+            name: {
+                domains.tree.values(number): (leaf.capacity, domains.used(number))
+                for number, leaf in enumerate(domains.tree.leaves)
+            }
+            for name, domains in self._domains.items()
+        }
+
+    def place(
+        self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False
+    ) -> Admission | Shortage:
+        """Returns the admission with the domains of each pod set that has none yet, or whose node has failed.
+
+        The slice that it replaces still uses its domains: its pods run on there, and only those that are more are
+        placed (or, unless elastic jobs are placed too, all of them anew).
+        """
+        rules = self._rules.get(admission.cluster_queue)
+        if rules is None:
+            return admission
+        asked, delayed = self._asked(workload, admission, rules, replaced)
+        if isinstance(asked, Shortage):
+            return asked
+        if replaced is None or "topology" not in replaced.usage.further:
+            found = self._placed(workload, asked, empty=empty)
+        else:
+            still = replaced.usage.further["topology"]
+            self.add(replaced.cluster_queue, still)
+            found = self._placed(workload, asked, empty=empty)
+            self.remove(replaced.cluster_queue, still)
+        if isinstance(found, Shortage):
+            return found
+        pod_sets = tuple(_completed(given, found, delayed) for given in admission.pod_sets)
+        return replace(admission, pod_sets=pod_sets)
+
+    def _asked(
+        self, workload: Workload, admission: Admission, rules: _Rules, replaced: Reservation | None
+    ) -> tuple[dict[str, list[Asked]] | Shortage, set[str]]:
+        """The pod sets to place, by flavor, and those whose domains are decided later."""
+        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+        before = _topologies(replaced)
+        asked: dict[str, list[Asked]] = {}
+        delayed: set[str] = set()
+        for given in admission.pod_sets:
+            pod_set = pod_sets[given.name]
+            if not given.count or not (asks(pod_set.topology) or rules.only):
+                continue
+            if given.topology is not None and not has_failed_node(given.topology, workload):
+                continue
+            mistake, flavor = self._flavor(workload, given, pod_set)
+            if mistake:
+                return Shortage(
+                    PendingReason.TOPOLOGY_PLACEMENT_FAILED, "", frozenset(given.flavors.values()), given.name, mistake
+                ), delayed
+            holds = workload.holds(Condition.QUOTA_RESERVED)
+            if rules.elsewhere or (not holds and flavor in rules.provisioned):
+                delayed.add(given.name)
+                continue
+            asked.setdefault(flavor, []).append(
+                Asked(
+                    pod_set,
+                    given.count,
+                    group=pod_set.topology.group if pod_set.topology is not None else "",
+                    implied=not asks(pod_set.topology),
+                    updates=_updates(workload, given.name),
+                    previous=before.get(given.name) if self._elastic(workload) else None,
+                )
+            )
+        return asked, delayed
+
+    def _flavor(self, workload: Workload, given: PodSetAssignment, pod_set: PodSet) -> tuple[str, str]:
+        """Returns the mistake because of which a pod set cannot be placed, or the flavor in which it is."""
+        if self._elastic(workload) and pod_set.topology is not None:
+            if pod_set.topology.required:
+                return "required topology is not supported with ElasticJobsViaWorkloadSlices", ""
+            if pod_set.topology.preferred:
+                return "preferred topology is not supported with ElasticJobsViaWorkloadSlices", ""
+        flavors = sorted(set(given.flavors.values()) & self._domains.keys())
+        if not flavors:
+            return "no TAS flavor assigned", ""
+        if len(flavors) > 1:
+            return f"more than one TAS flavor assigned: {', '.join(flavors)}", ""
+        return "", flavors[0]
+
+    def _elastic(self, workload: Workload) -> bool:
+        return self._policy.elastic and bool(workload.slice_name)
+
+    def _placed(
+        self, workload: Workload, asked: Mapping[str, list[Asked]], *, empty: bool
+    ) -> dict[str, TopologyAssignment] | Shortage:
+        """The domains of pod sets by name. Each flavor sees what those before it, by name, take of the nodes that they
+        have in common.
+        """
+        options = _options(self._policy)
+        domains = {name: self._domains[name].empty() if empty else self._domains[name] for name in asked}
+        if len(asked) > 1:
+            domains = {name: each.copy() for name, each in domains.items()}
+        found: dict[str, TopologyAssignment] = {}
+        for flavor in sorted(asked):
+            if workload.unhealthy_nodes:
+                placed: Mapping[str, TopologyAssignment | Misfit] = {
+                    each.pod_set.name: Misfit("no replacement yet") for each in asked[flavor]
+                }
+            else:
+                placed = place(domains[flavor], asked[flavor], options)
+            for each in asked[flavor]:
+                result = placed.get(each.pod_set.name)
+                if isinstance(result, Misfit):
+                    reason = PendingReason.TOPOLOGY_PLACEMENT_FAILED if empty else PendingReason.WAITING_FOR_QUOTA
+                    return Shortage(reason, result.text, frozenset(asked), each.pod_set.name)
+                if result is None:
+                    continue
+                found[each.pod_set.name] = result
+                for other in asked:
+                    if other > flavor and self._share(flavor, other):
+                        for domain in result.domains:
+                            domains[other].add(domain.values, each.per_pod, domain.count)
+        return found
+
+    def _count(self, key: Hashable, count: int) -> None:
+        assert isinstance(key, Place)
+        if key.flavor not in self._domains:
+            return
+        requests = dict(key.requests)
+        for name, domains in self._domains.items():
+            if name == key.flavor or self._share(key.flavor, name):
+                domains.add(key.values, requests, count)
+
+    def _share(self, one: str, other: str) -> bool:
+        """Whether two flavors count their usage of a hostname together."""
+        by_hostname = self._domains[one].tree.by_hostname and self._domains[other].tree.by_hostname
+        return self._policy.overlapping_flavors and by_hostname
+
+
+def _has(domains: Domains, values: tuple[str, ...], needed: Requests) -> bool:
+    leaf = domains.number(values)
+    if leaf is None:
+        return False
+    free = domains.free(leaf)
+    return all(amount <= free.get(resource, 0) for resource, amount in needed.items() if amount > 0)
+
+
+def _rules(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]) -> _Rules:
+    every = frozenset(name for group in queue.groups for name in group.flavors)
+    provisioned: set[str] = set()
+    elsewhere = False
+    for rule in queue.checks:
+        controller = checks[rule.name].controller_name if rule.name in checks else ""
+        elsewhere = elsewhere or controller == MULTIKUEUE_CONTROLLER
+        if controller == PROVISIONING_REQUEST_CONTROLLER:
+            provisioned |= rule.on_flavors or every
+    return _Rules(topology_only(queue, flavors), elsewhere, frozenset(provisioned))
+
+
+def _options(policy: TopologyPolicy) -> Options:
+    return Options(
+        mixed_profile=policy.mixed_profile,
+        balanced=policy.balanced,
+        preferred_affinity=policy.preferred_affinity,
+        elastic=policy.elastic,
+        keep_pod_owned=policy.keep_pod_owned,
+    )
+
+
+def _topologies(replaced: Reservation | None) -> dict[str, TopologyAssignment]:
+    admission = replaced.workload.admission if replaced is not None else None
+    if admission is None:
+        return {}
+    return {given.name: given.topology for given in admission.pod_sets if given.topology is not None}
+
+
+def _updates(workload: Workload, pod_set: str) -> tuple[Placement, ...]:
+    """The node selectors and tolerations that ready admission checks add to the pods of a pod set."""
+    return tuple(
+        decode.placement(update)
+        for check in workload.checks
+        if check.state == CheckState.READY
+        for update in check.pod_set_updates
+        if update.get("name") == pod_set
+    )
+
+
+def _completed(given: PodSetAssignment, found: Mapping[str, TopologyAssignment], delayed: set[str]) -> PodSetAssignment:
+    if given.name in delayed:
+        return replace(given, delayed=PENDING)
+    if given.name not in found:
+        return given
+    return replace(given, topology=found[given.name], delayed=READY if given.delayed else "")
+
+
+def has_failed_node(topology: TopologyAssignment, workload: Workload) -> bool:
+    """Whether a node of a pod set is one of those that failed."""
+    return any(domain.values[-1] in workload.unhealthy_nodes for domain in topology.domains)
+
+
+def needs_second_pass(workload: Workload) -> bool:
+    """Whether a workload that holds quota is to be decided again: a pod set still has no domains although all checks
+    are ready, or one of its nodes has failed.
+    """
+    admission = workload.admission
+    if admission is None or not (workload.unhealthy_nodes or any(given.delayed for given in admission.pod_sets)):
+        return False
+    if not workload.holds(Condition.QUOTA_RESERVED) or workload.holds(Condition.EVICTED):
+        return False
+    if workload.holds(Condition.FINISHED):
+        return False
+    if workload.holds(Condition.ADMITTED):
+        return any(
+            given.topology is not None and has_failed_node(given.topology, workload) for given in admission.pod_sets
+        )
+    pending = any(given.topology is None and given.delayed == PENDING for given in admission.pod_sets)
+    return pending and bool(workload.checks) and all(check.state == CheckState.READY for check in workload.checks)

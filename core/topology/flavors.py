@@ -1,0 +1,61 @@
+"""Which flavors a pod set may have because of its topology request.
+
+Separate from placement, which is asked only about the flavor that was chosen, and from the search for flavors, which
+knows quota. Source: KEP 2724, and the recorded decisions of Kueue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.model import ClusterQueue, PodSet, ResourceFlavor, ResourceGroup, Topology, TopologyRequest
+
+
+def asks(topology: TopologyRequest | None) -> bool:
+    """Whether a pod set asks for a topology; to be in a group alone is no request."""
+    return topology is not None and bool(
+        topology.required or topology.preferred or topology.unconstrained or topology.slices
+    )
+
+
+def topology_only(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> bool:
+    """Whether all flavors of a ClusterQueue have a topology: then every pod set is placed in it."""
+    return all(
+        name in flavors and flavors[name].topology_name for group in queue.groups for name in group.flavors
+    ) and bool(queue.groups)
+
+
+def unsupported(
+    pod_set: PodSet,
+    flavor: ResourceFlavor,
+    group: ResourceGroup,
+    queue: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
+    topologies: Mapping[str, Topology],
+) -> str:
+    """Returns why a pod set may not have a flavor of a resource group, in Kueue's words; '' if it may.
+
+    A flavor without topology may still be used for resources that the pods themselves do not request (those that a
+    transformation of requests adds).
+    """
+    if not asks(pod_set.topology):
+        if flavor.topology_name is None or topology_only(queue, flavors):
+            return ""
+        return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
+    if flavor.topology_name is None:
+        if pod_set.per_pod.keys().isdisjoint(group.resources):
+            return ""
+        return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
+    topology = topologies.get(flavor.topology_name)
+    if topology is None:
+        return f'Flavor "{flavor.name}" information missing in TAS cache'
+    if not set(_levels(pod_set.topology)) <= set(topology.levels):
+        return f'Flavor "{flavor.name}" does not contain the requested level'
+    return ""
+
+
+def _levels(topology: TopologyRequest | None) -> list[str]:
+    if topology is None:
+        return []
+    named = topology.required or topology.preferred
+    return [*([named] if named else []), *(level for level, _ in topology.slices)]
