@@ -24,7 +24,7 @@ from controller.kube.client import Client
 from controller.kube.elector import LEASES
 from controller.kube.errors import ApiError, Conflict, NotFound
 from core.jobs.fields import changed
-from core.jobs.kind import JobKind
+from core.jobs.job_starter import JobStarter
 from core.jobs.kinds import ALL, POD, kind_of
 from core.jobs.kinds.pod import without_finalizer
 from core.wire.finalizers import released
@@ -119,7 +119,7 @@ def held(lease: Raw, now: datetime) -> str:
     return str(spec["holderIdentity"]) if now < renewed + lasts else ""
 
 
-def started(kind: JobKind, job: Raw) -> Raw | None:
+def started(kind: JobStarter, job: Raw) -> Raw | None:
     """Returns the patch with which a job that waits in a queue runs; None if it does not wait."""
     if not (job["metadata"].get("labels") or {}).get(Label.QUEUE_NAME) or not kind.held(job) or kind.finished(job):
         return None

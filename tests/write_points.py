@@ -182,7 +182,7 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
     "controller/cache/checks.py": ("status of an AdmissionCheck of MultiKueue",),
     "core/jobs/actions.py": ("create the Workload", "release", "finish", "remove the finalizer", "delete the Workload"),
     "core/jobs/decide.py": "deletes jobs when their retention has ended",
-    "core/jobs/kind.py": ("unsuspend", "suspend"),
+    "core/jobs/job_starter.py": ("unsuspend", "suspend"),
     "core/jobs/kinds/job.py": ("unsuspend", "suspend", "reset the status of the Job"),
     "core/jobs/kinds/jobset.py": "written as Jobs are: tests/cluster/test_jobset.py",
     "core/jobs/kinds/pod.py": "pods: tests/cluster/test_pods.py",

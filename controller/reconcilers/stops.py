@@ -20,7 +20,7 @@ from controller.kube.errors import Forbidden, Unauthorized
 from controller.reconcilers.departures import MOST_PODS, UNFINISHED
 from core.jobs import meta
 from core.jobs.actions import AwaitPods
-from core.jobs.kind import JobKind
+from core.jobs.job_starter import JobStarter
 from core.jobs.release import holds_quota
 from core.jobs.stopping import LastStart, observed
 from core.model import Key, Raw
@@ -33,7 +33,9 @@ AT_ONCE = 500
 class Stops:
     """The latest starts of the jobs of one kind, and the pods of those that were stopped."""
 
-    def __init__(self, kind: JobKind, caches: Caches, writer: Writer, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, kind: JobStarter, caches: Caches, writer: Writer, clock: Callable[[], float] = time.time
+    ) -> None:
         self.kind = kind
         self.caches = caches
         self.writer = writer

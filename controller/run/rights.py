@@ -17,7 +17,7 @@ from api.resources import EVENTS
 from controller.run.watched import FINALIZERS, READ, WATCHED, Watched, rows
 from controller.settings import Feature
 from core.jobs import kinds
-from core.jobs.kind import Right
+from core.jobs.job_starter import Right
 from core.jobs.owners import KNOWN, makers
 from core.jobs.pod_owners import GROUP_OWNERS
 from core.model import Raw

@@ -15,7 +15,7 @@ from api.names import Annotation, Condition
 from core.actions import Action, Wait
 from core.jobs import meta, workload
 from core.jobs.actions import LetGo, Problem, Stop, UpdateWorkload, WorkloadStatus
-from core.jobs.kind import StopCause
+from core.jobs.job_starter import StopCause
 from core.jobs.kinds.pod import POD, ended, gated, phase, without_finalizer
 from core.jobs.kinds.pod_group import (
     PodGroup,

@@ -19,7 +19,7 @@ from api.structural import Form
 from core.jobs import meta
 from core.jobs.admission import metadata
 from core.jobs.fields import Path, Setting, at, dotted
-from core.jobs.kind import Slot
+from core.jobs.job_reader import Slot
 from core.jobs.topology_request import PodIndex
 from core.model import Raw, Workload
 

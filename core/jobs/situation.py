@@ -15,7 +15,9 @@ from api import names
 from core.actions import Write
 from core.jobs import meta, template, workload
 from core.jobs.actions import AwaitPods
-from core.jobs.kind import JobKind, Outcome, StopCause
+from core.jobs.job_reader import Outcome
+from core.jobs.job_starter import StopCause
+from core.jobs.kind import JobKind
 from core.jobs.kinds.pod import terminates_for
 from core.jobs.release import awaits_pods, holds_quota
 from core.jobs.stopping import TERMINATING_SECONDS, LastStart, Stopping, stopping, unheeded

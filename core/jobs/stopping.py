@@ -26,7 +26,7 @@ from api import names
 from core.actions import Wait, Writes
 from core.jobs import meta, workload
 from core.jobs.actions import AwaitPods
-from core.jobs.kind import JobKind
+from core.jobs.job_starter import JobStarter
 from core.jobs.release import holds_quota
 from core.model import Raw, Workload
 
@@ -62,7 +62,9 @@ Stopping: TypeAlias = Wait | Ask | AwaitPods
 """What is to be known or done before a stopped job counts as one without pods."""
 
 
-def observed(kind: JobKind, job: Raw, start: LastStart | None, now: float, related: Sequence[Raw]) -> LastStart | None:
+def observed(
+    kind: JobStarter, job: Raw, start: LastStart | None, now: float, related: Sequence[Raw]
+) -> LastStart | None:
     """Returns what is to be remembered of the latest start of a job that holds quota, as it is now."""
     uid = meta.uid(job)
     if not kind.uid_label or meta.deleting(job) or kind.finished(job, related) is not None:
@@ -80,7 +82,7 @@ def observed(kind: JobKind, job: Raw, start: LastStart | None, now: float, relat
 
 
 def stopping(
-    kind: JobKind,
+    kind: JobStarter,
     job: Raw,
     raw: Raw,
     value: Workload,
@@ -116,7 +118,7 @@ def stopping(
     return AwaitPods(workload.key(raw), start.uid, kind.uid_label)
 
 
-def unheeded(kind: JobKind, job: Raw, start: LastStart | None, gone: Container[str]) -> bool:
+def unheeded(kind: JobStarter, job: Raw, start: LastStart | None, gone: Container[str]) -> bool:
     """Whether no pod of a held job was listed, for which nothing else is to be known any more: then a status that shows
     some is not that after the stop.
     """
@@ -124,7 +126,7 @@ def unheeded(kind: JobKind, job: Raw, start: LastStart | None, gone: Container[s
     return known and kind.held(job) and not kind.counts_terminating
 
 
-def _unseen(kind: JobKind, job: Raw, start: LastStart | None, now: float) -> Wait | Ask | None:
+def _unseen(kind: JobStarter, job: Raw, start: LastStart | None, now: float) -> Wait | Ask | None:
     """What to do before the status of a held job, and its pods, are those after the stop."""
     handled = kind.sees_stop(job)
     if handled is False:
@@ -139,7 +141,7 @@ def _unseen(kind: JobKind, job: Raw, start: LastStart | None, now: float) -> Wai
     return Ask(kind.asks(job))
 
 
-def _age(kind: JobKind, job: Raw, value: Workload, *, start: LastStart | None, now: float) -> float:
+def _age(kind: JobStarter, job: Raw, value: Workload, *, start: LastStart | None, now: float) -> float:
     """How many seconds ago a job was stopped: at the latest of its eviction, of when the status shows the stop since,
     and of when this process first saw it.
     """
@@ -152,7 +154,7 @@ def _age(kind: JobKind, job: Raw, value: Workload, *, start: LastStart | None, n
     return max(0.0, now - max((each for each in times if each is not None), default=now))
 
 
-def _stopped_here(kind: JobKind, job: Raw, value: Workload) -> bool:
+def _stopped_here(kind: JobStarter, job: Raw, value: Workload) -> bool:
     """Whether this is a stopped job of a controller of this cluster, and its pods are not the job itself."""
     ours = kind.manager(job) in (None, "", kind.own_controller) and not value.cluster_name
     return bool(kind.uid_label) and kind.held(job) and ours and holds_quota(value)

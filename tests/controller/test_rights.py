@@ -12,7 +12,8 @@ from controller.run.rights import DEFINITIONS, rules, template
 from controller.run.watched import Watched, rows
 from core.actions import Create, Delete, Write
 from core.jobs.fields import changed
-from core.jobs.kind import JobKind, Right, StopCause
+from core.jobs.job_starter import Right, StopCause
+from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, JOB_SET, KINDS, POD
 from core.jobs.template import Injection
 from core.model import Raw

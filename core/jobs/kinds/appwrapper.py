@@ -20,7 +20,8 @@ from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Path, at, changed, dotted
-from core.jobs.kind import ANY_KIND, JobKind, Outcome, Slot, count, holds
+from core.jobs.job_reader import Outcome, Slot, count, holds
+from core.jobs.kind import ANY_KIND, JobKind
 from core.jobs.kinds.job import BATCH_JOB
 from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.kubeflow import PY_TORCH_JOB

@@ -22,7 +22,9 @@ from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE, elastic
 from core.jobs.fields import Path, changed, without
-from core.jobs.kind import SUSPENDED, JobKind, Outcome, Right, Slot, outcome
+from core.jobs.job_reader import SUSPENDED, Outcome, Slot, outcome
+from core.jobs.job_starter import Right
+from core.jobs.kind import JobKind
 from core.jobs.template import Injection
 from core.jobs.topology_request import PodIndex
 from core.model import Raw

@@ -16,7 +16,9 @@ from api.objects import Resource
 from api.structural import Form
 from core.actions import Delete, Target, Write
 from core.jobs import meta
-from core.jobs.kind import JobKind, Outcome, Right, Slot, outcome
+from core.jobs.job_reader import Outcome, Slot, outcome
+from core.jobs.job_starter import Right
+from core.jobs.kind import JobKind
 from core.jobs.kinds.job import BATCH_JOB, INDEX
 from core.jobs.template import Injection
 from core.jobs.topology_request import PodIndex

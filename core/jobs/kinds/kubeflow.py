@@ -17,7 +17,8 @@ from api.feature_gates import Enabled
 from api.objects import Resource
 from api.structural import Form
 from core.jobs.fields import at, dotted
-from core.jobs.kind import JobKind, Outcome, Slot, count, holds, outcome
+from core.jobs.job_reader import Outcome, Slot, count, holds, outcome
+from core.jobs.kind import JobKind
 from core.jobs.topology_request import PodIndex
 from core.model import Raw
 

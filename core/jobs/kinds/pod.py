@@ -23,7 +23,9 @@ from core.actions import Delete, Patch, Target, Write
 from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
-from core.jobs.kind import JobKind, Outcome, Right, Share, Slot, StopCause
+from core.jobs.job_reader import Outcome, Share, Slot
+from core.jobs.job_starter import Right, StopCause
+from core.jobs.kind import JobKind
 from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS
 from core.jobs.pod_shape import computed_role
 from core.jobs.topology_request import PodIndex

@@ -20,7 +20,8 @@ from api.names import Annotation, Label
 from core.actions import Delete, Write
 from core.jobs import meta, template
 from core.jobs.fields import changed
-from core.jobs.kind import Outcome, Slot, StopCause
+from core.jobs.job_reader import Outcome, Slot
+from core.jobs.job_starter import StopCause
 from core.jobs.kinds.pod import (
     INDEX,
     POD,

@@ -23,7 +23,9 @@ from core.actions import Delete, Target, Write
 from core.jobs import meta
 from core.jobs.admission import metadata
 from core.jobs.fields import Path, at, dotted
-from core.jobs.kind import JobKind, Outcome, Right, Slot, count, holds
+from core.jobs.job_reader import Outcome, Slot, count, holds
+from core.jobs.job_starter import Right
+from core.jobs.kind import JobKind
 from core.model import Raw
 
 MOST_POD_SETS: Final = 18

@@ -18,7 +18,8 @@ from api.structural import Form
 from core.actions import Patch, Write
 from core.jobs import meta, template
 from core.jobs.fields import at, changed, dotted
-from core.jobs.kind import Outcome, Right, Slot
+from core.jobs.job_reader import Outcome, Slot
+from core.jobs.job_starter import Right
 from core.jobs.kinds.raycluster import CLUSTER, RunsCluster
 from core.jobs.template import Injection
 from core.model import Raw

@@ -13,7 +13,7 @@ from api.builtin import BOOLEAN, METADATA, TEXT, fields
 from api.objects import Resource
 from api.structural import Form
 from core.jobs.fields import at
-from core.jobs.kind import Outcome, holds
+from core.jobs.job_reader import Outcome, holds
 from core.jobs.kinds.raycluster import CLUSTER, RunsCluster, active, state
 from core.model import Raw
 

@@ -23,7 +23,8 @@ from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission.metadata import elastic
 from core.jobs.fields import at, changed, dotted
-from core.jobs.kind import JobKind, Outcome, Slot, count
+from core.jobs.job_reader import Outcome, Slot, count
+from core.jobs.kind import JobKind
 from core.jobs.template import Injection
 from core.model import Raw
 

@@ -24,7 +24,9 @@ from api.structural import Form
 from core.actions import Delete, Target, Write
 from core.jobs import meta, template
 from core.jobs.fields import Setting, at, changed
-from core.jobs.kind import JobKind, Outcome, Right, Slot, outcome
+from core.jobs.job_reader import Outcome, Slot, outcome
+from core.jobs.job_starter import Right
+from core.jobs.kind import JobKind
 from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.training_runtime import (
     CLUSTER_TRAINING_RUNTIMES,

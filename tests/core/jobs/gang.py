@@ -9,7 +9,8 @@ from api.builtin import INTEGER, METADATA, POD_TEMPLATE, fields
 from api.objects import Resource
 from api.structural import Form
 from core.jobs.fields import at
-from core.jobs.kind import JobKind, Outcome, Slot, outcome
+from core.jobs.job_reader import Outcome, Slot, outcome
+from core.jobs.kind import JobKind
 from core.model import Raw
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.feature_gates import DEFAULTS
-from core.jobs.kind import Outcome
+from core.jobs.job_reader import Outcome
 from core.jobs.kinds.appwrapper import APP_WRAPPER
 from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB

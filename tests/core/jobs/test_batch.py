@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.actions import Patch
 from core.jobs import meta, template, workload
-from core.jobs.kind import Outcome
+from core.jobs.job_reader import Outcome
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.template import ConflictError, Injection, merge_diff
 from core.wire.merge import merged

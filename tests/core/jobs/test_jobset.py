@@ -8,7 +8,7 @@ import pytest
 
 from api.feature_gates import DEFAULTS
 from core.actions import Delete, Patch, Target
-from core.jobs.kind import Outcome
+from core.jobs.job_reader import Outcome
 from core.jobs.kinds import BATCH_JOB, JOB_SET
 from core.jobs.template import Injection
 from core.model import Key, Raw

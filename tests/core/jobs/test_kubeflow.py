@@ -9,7 +9,7 @@ import pytest
 from api.feature_gates import DEFAULTS
 from core.jobs import workload
 from core.jobs.fields import dotted
-from core.jobs.kind import Outcome
+from core.jobs.job_reader import Outcome
 from core.jobs.kinds.kubeflow import JAX_JOB, PADDLE_JOB, PY_TORCH_JOB, TF_JOB, XG_BOOST_JOB, KubeflowJob
 from core.jobs.kinds.mpijob import MPI_JOB
 from core.jobs.template import Injection

@@ -14,7 +14,8 @@ from core.actions import Delete
 from core.jobs import workload
 from core.jobs.actions import Start, Stop, WorkloadStatus
 from core.jobs.decide import decide
-from core.jobs.kind import JobKind, Outcome
+from core.jobs.job_reader import Outcome
+from core.jobs.kind import JobKind
 from core.jobs.kinds import POD, POD_GROUP
 from core.jobs.situation import JobSituation
 from core.model import Admission, PodSetAssignment, Raw

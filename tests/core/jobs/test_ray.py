@@ -12,7 +12,7 @@ from core.jobs import workload
 from core.jobs.actions import CreateWorkload, Start, Stop, Ungate, WorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.fields import changed
-from core.jobs.kind import Outcome
+from core.jobs.job_reader import Outcome
 from core.jobs.kinds.raycluster import RAY_CLUSTER, RayKind
 from core.jobs.kinds.rayjob import MADE, RAY_JOB
 from core.jobs.kinds.rayservice import RAY_SERVICE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.feature_gates import DEFAULTS
-from core.jobs.kind import Outcome
+from core.jobs.job_reader import Outcome
 from core.jobs.kinds.sparkapplication import BEFORE, SPARK_APPLICATION
 from core.jobs.template import Injection
 from core.model import Raw

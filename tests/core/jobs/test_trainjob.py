@@ -11,7 +11,7 @@ from core.actions import Delete, Patch, Target, Wait
 from core.jobs import workload
 from core.jobs.actions import Start
 from core.jobs.decide import decide
-from core.jobs.kind import Outcome
+from core.jobs.job_reader import Outcome
 from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.trainjob import MANAGER, TRAIN_JOB
 from core.jobs.situation import JobSituation
