@@ -19,7 +19,17 @@ from core.feedback.change import Change
 from core.feedback.rules import fitted, shortened
 from core.feedback.submission import Submission
 from core.matching import placement
-from core.model import ClusterNode, ClusterQueue, Labels, Placement, PodSet, Requests, Requirement, ResourceFlavor
+from core.model import (
+    NODE_NAME,
+    ClusterNode,
+    ClusterQueue,
+    Labels,
+    Placement,
+    PodSet,
+    Requests,
+    Requirement,
+    ResourceFlavor,
+)
 from core.state.lookup import Lookup
 
 POD_SETS: Final = 4
@@ -217,7 +227,7 @@ def _unmet(asked: Placement, nodes: Iterable[ClusterNode]) -> Iterator[tuple[str
             yield key, f"={shortened(value)}"
     terms = asked.affinity or ()
     for requirement in terms[0] if len(terms) == 1 else ():
-        if not any(placement.holds(requirement, node.labels) for node in nodes):
+        if requirement.key != NODE_NAME and not any(placement.holds(requirement, node.labels) for node in nodes):
             yield requirement.key, _wanted(requirement)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from api import syntax
 from api.errors import FieldError, invalid, not_supported
-from core.model import Labels, Placement, Requirement, ResourceFlavor, Selector, Taint, Toleration
+from core.model import NODE_NAME, Labels, Placement, Requirement, ResourceFlavor, Selector, Taint, Toleration
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _REPELLING = frozenset({"NoSchedule", "NoExecute"})
@@ -85,12 +85,12 @@ def selects(placement: Placement, labels: Labels) -> bool:
 
 def allows(placement: Placement, labels: Labels) -> bool:
     """Whether node selector and required affinity allow a node with exactly these labels, as kube-scheduler decides. A
-    term without expressions, which may select by fields, counts as fulfilled.
+    requirement for the name of the node counts as fulfilled.
     """
     if not placement.node_selector.items() <= labels.items():
         return False
     terms = placement.affinity
-    return not terms or any(all(holds(requirement, labels) for requirement in term) for term in terms)
+    return not terms or any(all(r.key == NODE_NAME or holds(r, labels) for r in term) for term in terms)
 
 
 class Mismatch(NamedTuple):

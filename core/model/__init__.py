@@ -11,6 +11,7 @@ from api.objects import Key, Raw
 from core.model.decisions import Decision, Plan, Requeue, Reserve, Tried, Victim, Wait
 from core.model.kubernetes import (
     ANYWHERE,
+    NODE_NAME,
     ClusterNode,
     Condition,
     Labels,
@@ -51,6 +52,7 @@ from core.model.workload import (
 
 __all__ = [
     "ANYWHERE",
+    "NODE_NAME",
     "Admission",
     "AdmissionCheck",
     "CheckRule",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct, field
 
@@ -22,6 +23,10 @@ class Requirement(Struct, frozen=True, gc=False):
     key: str
     operator: str
     values: tuple[str, ...] = ()
+
+
+NODE_NAME: Final = "field:metadata.name"
+"""The key of a requirement for the name of a node (``matchFields``): no label can have it."""
 
 
 class Selector(Struct, frozen=True, gc=False):
@@ -54,8 +59,8 @@ class Placement(Struct, frozen=True, gc=False):
     """The node requirements of a pod. ``affinity`` is the required node affinity: any of the terms, all requirements of
     a term; ``preferred`` are the preferred terms with their weights.
 
-    ``None`` means no required node affinity; an empty tuple matches no node. ``fields`` requirements (``matchFields``)
-    are not kept: flavors have labels only.
+    ``None`` means no required node affinity; an empty tuple matches no node. Requirements for the name of the node have
+    the key ``NODE_NAME``.
     """
 
     node_selector: Labels = field(default_factory=dict)

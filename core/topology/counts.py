@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from core.matching.placement import holds, untolerated
-from core.model import Node, Placement, Requests, Requirement, ResourceFlavor, Toleration
+from core.model import NODE_NAME, Node, Placement, Requests, Requirement, ResourceFlavor, Toleration
 from core.topology.nodes import PODS, Domains, Tree
 
 _UNLIMITED = 2**31 - 1
@@ -33,17 +33,20 @@ class Filter:
             return f'taint "{taint.key}{value}:{taint.effect}"'
         if any(node.labels.get(key) != value for key, value in self.node_selector):
             return "nodeSelector"
-        if self.affinity is not None and not any(_all_hold(term, node) for term in self.affinity):
+        if self.affinity is not None and not any(_selects(term, node) for term in self.affinity):
             return "affinity"
         return ""
 
     def score(self, node: Node) -> int:
         """The summed weight of the preferred terms that a node matches."""
-        return sum(weight for weight, term in self.preferred if _all_hold(term, node))
+        return sum(weight for weight, term in self.preferred if _selects(term, node))
 
 
-def _all_hold(term: tuple[Requirement, ...], node: Node) -> bool:
-    return bool(term) and all(holds(requirement, node.labels) for requirement in term)
+def _selects(term: tuple[Requirement, ...], node: Node) -> bool:
+    """Whether a term of node affinity selects a node; an empty one selects none."""
+    named = any(requirement.key == NODE_NAME for requirement in term)
+    labels = {**node.labels, NODE_NAME: node.name} if named else node.labels
+    return bool(term) and all(holds(requirement, labels) for requirement in term)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +92,21 @@ def requests_of(per_pod: Requests) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((resource, amount) for resource, amount in asked.items() if amount > 0))
 
 
-def node_filter(placement: Placement, flavor: ResourceFlavor, updates: Sequence[Placement] = ()) -> Filter:
-    """The filter of pods in a flavor, with the updates from admission checks."""
+def node_filter(
+    placement: Placement, flavor: ResourceFlavor, updates: Sequence[Placement] = (), *, scored: bool = False
+) -> Filter:
+    """The filter of pods in a flavor, with the updates from admission checks; ``scored`` is whether they prefer nodes."""
     selector = dict(placement.node_selector)
     tolerations = placement.tolerations
     for update in updates:
         selector.update(update.node_selector)
         tolerations += update.tolerations
-    return Filter(tuple(sorted(selector.items())), placement.affinity, tolerations + flavor.tolerations)
+    return Filter(
+        tuple(sorted(selector.items())),
+        placement.affinity,
+        tolerations + flavor.tolerations,
+        placement.preferred if scored else (),
+    )
 
 
 def counts(domains: Domains, shape: Shape, within: range | None = None) -> Counts:

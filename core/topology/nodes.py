@@ -69,11 +69,11 @@ class Tree:
             leaf = self.parents[below][leaf]
         return leaf
 
-    def leaves_of(self, level: int, number: int) -> range:
-        """The leaves of a domain."""
+    def below(self, level: int, number: int, lower: int) -> range:
+        """The domains of a lower level in a domain."""
         first, last = number, number
-        for below in range(level, self.lowest):
-            first, last = self.children[below][first].start, self.children[below][last].stop - 1
+        for each in range(level, lower):
+            first, last = self.children[each][first].start, self.children[each][last].stop - 1
         return range(first, last + 1)
 
     def values(self, leaf: int) -> tuple[str, ...]:

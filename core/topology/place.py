@@ -73,7 +73,7 @@ def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str,
     names = [asked.pod_set.name for asked in group]
     if isinstance(wanted, Misfit):
         return dict.fromkeys(names, wanted)
-    parts = search(domains, wanted, workers, leader)
+    parts = search(domains, wanted, workers, leader, options)
     if isinstance(parts, Misfit):
         return dict.fromkeys(names, parts)
     found: dict[str, TopologyAssignment | Misfit] = {
@@ -99,7 +99,7 @@ def assignment(tree: Tree, leaves: Iterable[tuple[int, int]]) -> TopologyAssignm
 
 
 def search(
-    domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, within: range | None = None
+    domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options, within: range | None = None
 ) -> list[Part] | Misfit:
     """The leaves for the workers, in pods, and for the leader."""
     conflict = reasons.conflict(workers)
@@ -108,7 +108,7 @@ def search(
     shape = Shape(
         requests_of(workers.per_pod),
         requests_of(leader.per_pod) if leader else None,
-        node_filter(workers.pod_set.placement, domains.flavor, workers.updates),
+        node_filter(workers.pod_set.placement, domains.flavor, workers.updates, scored=options.preferred_affinity),
         wanted.slice_level,
         wanted.sizes,
     )
@@ -120,6 +120,8 @@ def search(
     level, parts = _choose(counted, wanted, need, leader is not None)
     if isinstance(parts, Shortfall):
         topology = domains.flavor.topology_name or ""
+        if len(wanted.layers) > 1:
+            return Misfit(reasons.layers(topology, wanted, counted, level, _fullest(counted, level), workers.count))
         return Misfit(reasons.misfit(topology, wanted, counted, need, parts.fit))
     return _descend(counted, wanted, level, parts)
 
@@ -128,28 +130,41 @@ def _choose(counted: Counts, wanted: Goal, need: int, leader: bool) -> tuple[int
     """The level at which domains are chosen, and these."""
     level = wanted.level
     while True:
-        one = _one(counted, level, need, leader)
+        one = _one(counted, wanted, level, need, leader)
         if one is not None:
             return level, [one]
         if wanted.required:
-            return level, Shortfall(max(counted.plain.units[level]))
+            return level, Shortfall(counted.plain.units[level][_fullest(counted, level)])
         if wanted.unconstrained or level == 0:
-            return level, _several(counted, wanted, level, range(counted.tree.size(level)), need, leader)
+            return level, _several(counted, wanted, level, range(counted.tree.size(level)), need, leader, counted.led)
         level -= 1
 
 
-def _one(counted: Counts, level: int, need: int, leader: bool) -> Part | None:
-    """One domain that holds everything: the one with the fewest units, the first of them in the profile's order."""
+def _fullest(counted: Counts, level: int) -> int:
+    """The domain with the most slices; one that can hold the leader before all others."""
     units, pods, leads = counted.led.units[level], counted.led.pods[level], counted.leads[level]
+    return min(range(len(units)), key=lambda n: (not leads[n], -units[n], pods[n], n))
+
+
+def _one(counted: Counts, wanted: Goal, level: int, need: int, leader: bool) -> Part | None:
+    """One domain that holds everything: the one with the fewest units, the first of them in the profile's order.
+
+    Best fit only looks at the domains with the best score.
+    """
+    units, pods, leads, scores = (
+        counted.led.units[level],
+        counted.led.pods[level],
+        counted.leads[level],
+        counted.scores[level],
+    )
     enough = [n for n in range(len(units)) if units[n] >= need and (leads[n] or not leader)]
     if not enough:
         return None
-    best = min(enough, key=lambda n: (units[n], pods[n], n))
-    return Part(best, need, leader)
+    return Part(min(enough, key=lambda n: (-scores[n], units[n], pods[n], n)), need, leader)
 
 
 def _several(
-    counted: Counts, wanted: Goal, level: int, numbers: Sequence[int], need: int, leader: bool
+    counted: Counts, wanted: Goal, level: int, numbers: Sequence[int], need: int, leader: bool, order_by: Table
 ) -> list[Part] | Shortfall:
     """Domains that together hold everything, each full except the last; the leader is on the first."""
     taken: list[Part] = []
@@ -159,40 +174,42 @@ def _several(
         units, leads = counted.led.units[level], counted.leads[level]
         plain = counted.plain.units[level]
         total = sum(plain[n] for n in pool)
-        able = [n for n in pool if leads[n] and units[n] + total - plain[n] >= need]
-        if not able:
-            return Shortfall(min(total, need - 1))
-        order = _ordered(able, counted.led, wanted, level)
+        leading = [n for n in pool if leads[n]]
+        if not leading:
+            return Shortfall(0)
+        able = [n for n in leading if units[n] + total - plain[n] >= need] or leading
+        order = _ordered(able, order_by, counted, wanted, level)
         first = order[0]
         if wanted.best_fit and units[first] >= left:
-            first = _smallest(order, counted.led, level, left)
+            first = _smallest(order, counted.led, counted, level, left)
         taken.append(Part(first, min(left, units[first]), True))
         left -= taken[-1].units
         pool.remove(first)
     units = counted.plain.units[level]
-    pool = _ordered(pool, counted.plain, wanted, level)
+    pool = _ordered(pool, counted.plain, counted, wanted, level)
     for index, number in enumerate(pool):
         if not left:
             break
         if units[number]:
             last = wanted.best_fit and units[number] >= left
-            chosen = _smallest(pool[index:], counted.plain, level, left) if last else number
+            chosen = _smallest(pool[index:], counted.plain, counted, level, left) if last else number
             taken.append(Part(chosen, min(left, units[chosen])))
             left -= taken[-1].units
     return Shortfall(need - left) if left else taken
 
 
-def _ordered(numbers: Iterable[int], table: Table, wanted: Goal, level: int) -> list[int]:
+def _ordered(numbers: Iterable[int], table: Table, counted: Counts, wanted: Goal, level: int) -> list[int]:
     """Domains in the order of the profile. Below the level of slices there are none to compare, only pods."""
-    units, pods = table.units[level], table.pods[level]
+    units, pods, scores = table.units[level], table.pods[level], counted.scores[level]
     sign = 0 if level > wanted.slice_level else -1 if wanted.best_fit else 1
-    return sorted(numbers, key=lambda n: (sign * units[n], pods[n], n))
+    return sorted(numbers, key=lambda n: (-scores[n], sign * units[n], pods[n], n))
 
 
-def _smallest(numbers: Iterable[int], table: Table, level: int, need: int) -> int:
-    """The domain with the fewest units that are enough."""
-    units, pods = table.units[level], table.pods[level]
-    return min((n for n in numbers if units[n] >= need), key=lambda n: (units[n], pods[n], n))
+def _smallest(numbers: Sequence[int], table: Table, counted: Counts, level: int, need: int) -> int:
+    """The domain with the fewest units that are enough, among those with the score of the first."""
+    units, pods, scores = table.units[level], table.pods[level], counted.scores[level]
+    score = scores[numbers[0]]
+    return min((n for n in numbers if units[n] >= need and scores[n] == score), key=lambda n: (units[n], pods[n], n))
 
 
 def _descend(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> list[Part] | Misfit:
@@ -202,7 +219,7 @@ def _descend(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> li
     while level < wanted.slice_level:
         pooled = [child for part in parts for child in tree.children[level][part.domain]]
         level += 1
-        found = _several(counted, wanted, level, pooled, sum(part.units for part in parts), leader)
+        found = _several(counted, wanted, level, pooled, sum(part.units for part in parts), leader, counted.plain)
         assert not isinstance(found, Shortfall)
         parts = found
     while level < tree.lowest:
@@ -210,7 +227,9 @@ def _descend(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> li
         below: list[Part] = []
         for part in parts:
             children = tree.children[level][part.domain]
-            found = _several(counted, wanted, level + 1, children, part.units * scale // unit, part.leader)
+            found = _several(
+                counted, wanted, level + 1, children, part.units * scale // unit, part.leader, counted.plain
+            )
             assert not isinstance(found, Shortfall)
             below += found
         parts = below

@@ -12,6 +12,15 @@ def misfit(topology: str, goal: Goal, counts: Counts, wanted: int, fit: int) -> 
     return f'topology "{topology}" {found} {goal.unit}' + exclusions(counts)
 
 
+def layers(topology: str, goal: Goal, counts: Counts, level: int, domain: int, pods: int) -> str:
+    """Returns why nested slices do not fit: for each constraint how many of its slices would fit into one domain."""
+    text = f'topology "{topology}" doesn\'t allow to fit'
+    for at, size in goal.layers:
+        fit = sum(counts.plain.pods[at][number] // size for number in counts.tree.below(level, domain, at))
+        text += f"; {fit}/{pods // size} slice(s) fit on level {counts.tree.levels[at]}"
+    return text + exclusions(counts)
+
+
 def exclusions(counts: Counts) -> str:
     """Which leaves hold no pod and why, in the order of the texts; '' if there are none."""
     if not counts.excluded:

@@ -70,6 +70,7 @@ class Goal:
     ``sizes[level]``, which divide each other. All slices on one domain of ``level``: else ``required`` fails, and
     others take several domains, at ``level`` (``unconstrained``) or at the highest.
 
+    ``layers`` are the level and the size of each constraint, highest first.
     ``best_fit`` chooses the domain with the fewest slices that is enough, else the first that holds all.
     """
 
@@ -79,6 +80,7 @@ class Goal:
     best_fit: bool
     slice_level: int
     sizes: tuple[int, ...]
+    layers: tuple[tuple[int, int], ...]
 
     @property
     def size(self) -> int:
@@ -122,6 +124,7 @@ def goal(topology: TopologyRequest, levels: Sequence[str], options: Options, *, 
         best_fit=not (unconstrained and options.mixed_profile),
         slice_level=layers[0][0],
         sizes=_sizes(layers, len(levels)),
+        layers=tuple(layers),
     )
 
 

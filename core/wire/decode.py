@@ -21,6 +21,7 @@ from api.objects import key_of
 from core import model
 from core.model import (
     ANYWHERE,
+    NODE_NAME,
     Admission,
     CheckRule,
     CheckState,
@@ -330,12 +331,15 @@ def placement(spec: Raw) -> Placement:
         return ANYWHERE
     terms = None
     if required is not None:
-        terms = tuple(tuple(_requirements(t.get("matchExpressions"))) for t in required.get("nodeSelectorTerms") or [])
-    weighted = tuple(
-        (each.get("weight") or 0, _requirements((each.get("preference") or {}).get("matchExpressions")))
-        for each in preferred
-    )
+        terms = tuple(_node_term(term) for term in required.get("nodeSelectorTerms") or [])
+    weighted = tuple((each.get("weight") or 0, _node_term(each.get("preference") or {})) for each in preferred)
     return Placement(spec.get("nodeSelector") or {}, terms, _tolerations(spec.get("tolerations")), weighted)
+
+
+def _node_term(raw: Raw) -> tuple[Requirement, ...]:
+    """A term of node affinity. The only field of a node that it may name is ``metadata.name``."""
+    fields = (Requirement(NODE_NAME, each.operator, each.values) for each in _requirements(raw.get("matchFields")))
+    return (*_requirements(raw.get("matchExpressions")), *fields)
 
 
 def complaints(found: Iterable[Effective]) -> tuple[str, ...]:
