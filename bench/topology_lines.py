@@ -6,7 +6,7 @@ from typing import Any
 
 from api import quantity
 from core.model import PodSet, Raw, Requests, TopologyAssignment
-from core.topology import Asked, Domains, Misfit, Options, place
+from core.topology import Asked, Domains, Misfit, Options, place, replacement
 from core.wire import decode
 from core.wire.pod_requests import RequestRules, effective
 
@@ -27,8 +27,26 @@ def placement_of(line: Raw) -> dict[str, Any]:
     domains = domains_of(given)
     options = options_of(given.get("featureGates") or {})
     asked = [_asked(raw) for raw in given["requests"]]
-    found = place(domains, asked, options, empty=bool(given.get("simulateEmpty")))
+    status = (given.get("workload") or {}).get("status") or {}
+    if status.get("unhealthyNodes"):
+        found = _replaced(given, domains, asked, options)
+    else:
+        found = place(domains, asked, options, empty=bool(given.get("simulateEmpty")))
     return {name: _shown(each) for name, each in found.items()}
+
+
+def _replaced(
+    given: Raw, domains: Domains, asked: list[Asked], options: Options
+) -> dict[str, TopologyAssignment | Misfit]:
+    status = given["workload"]["status"]
+    before: dict[str, TopologyAssignment] = {}
+    for each in status["admission"]["podSetAssignments"]:
+        decoded = decode.topology_assignment(each.get("topologyAssignment"))
+        if decoded is not None:
+            before[each["name"]] = decoded
+    if options.keep_pod_owned and decode.pod_owned(given["workload"]["metadata"]):
+        return {each.pod_set.name: before[each.pod_set.name] for each in asked}
+    return replacement(domains, asked, before, status["unhealthyNodes"][0]["name"], options)
 
 
 def options_of(gates: dict[str, bool]) -> Options:

@@ -8,6 +8,7 @@ model only: quota, the cycle and API objects are elsewhere. Source: KEP 2724.
 
 from core.topology.nodes import Domains
 from core.topology.place import place
+from core.topology.replace import replacement
 from core.topology.request import Asked, Misfit, Options
 
-__all__ = ["Asked", "Domains", "Misfit", "Options", "place"]
+__all__ = ["Asked", "Domains", "Misfit", "Options", "place", "replacement"]

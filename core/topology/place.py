@@ -98,6 +98,15 @@ def assignment(tree: Tree, leaves: Iterable[tuple[int, int]]) -> TopologyAssignm
     return TopologyAssignment(tree.named_levels, found)
 
 
+def found_leaves(domains: Domains, asked: Asked, options: Options, within: range | None) -> dict[int, int] | Misfit:
+    """The leaves for one pod set, of those within a range, and the number of pods on each; or why it does not fit."""
+    wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
+    if isinstance(wanted, Misfit):
+        return wanted
+    parts = search(domains, wanted, asked, None, options, within)
+    return parts if isinstance(parts, Misfit) else {part.domain: part.units for part in parts if part.units}
+
+
 def search(
     domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options, within: range | None = None
 ) -> list[Part] | Misfit:
