@@ -95,7 +95,7 @@ def requests_of(per_pod: Requests) -> tuple[tuple[str, int], ...]:
 def node_filter(
     placement: Placement, flavor: ResourceFlavor, updates: Sequence[Placement] = (), *, scored: bool = False
 ) -> Filter:
-    """The filter of pods in a flavor, with the updates from admission checks; ``scored`` is whether they prefer nodes."""
+    """The filter of pods in a flavor, with the updates from admission checks. ``scored``: preferred nodes matter."""
     selector = dict(placement.node_selector)
     tolerations = placement.tolerations
     for update in updates:

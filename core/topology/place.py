@@ -14,6 +14,7 @@ from typing import NamedTuple
 from core.model import TopologyAssignment, TopologyDomain
 from core.topology import reasons
 from core.topology.counts import Counts, Shape, Table, counts, node_filter, requests_of
+from core.topology.elastic import scaled
 from core.topology.nodes import Domains, Tree
 from core.topology.request import Asked, Goal, Misfit, Options, goal
 
@@ -68,6 +69,10 @@ def _count(domains: Domains, asked: Asked, placed: TopologyAssignment | Misfit) 
 
 def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str, TopologyAssignment | Misfit]:
     workers, leader = _roles(group)
+    if options.elastic:
+        kept = scaled(domains, workers, leader, lambda here, asked: found_leaves(here, asked, options))
+        if kept is not None:
+            return kept
     tree = domains.tree
     wanted = goal(workers.topology, tree.levels, options, implied=workers.implied)
     names = [asked.pod_set.name for asked in group]
@@ -98,7 +103,9 @@ def assignment(tree: Tree, leaves: Iterable[tuple[int, int]]) -> TopologyAssignm
     return TopologyAssignment(tree.named_levels, found)
 
 
-def found_leaves(domains: Domains, asked: Asked, options: Options, within: range | None) -> dict[int, int] | Misfit:
+def found_leaves(
+    domains: Domains, asked: Asked, options: Options, within: range | None = None
+) -> dict[int, int] | Misfit:
     """The leaves for one pod set, of those within a range, and the number of pods on each; or why it does not fit."""
     wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
     if isinstance(wanted, Misfit):

@@ -5,11 +5,12 @@ Source: KEP 2724 (node failures).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from core.model import TopologyAssignment, TopologyDomain, TopologyRequest
+from core.model import TopologyAssignment, TopologyRequest
+from core.topology.elastic import merged
 from core.topology.nodes import Domains, Tree
 from core.topology.place import found_leaves
 from core.topology.request import Asked, Misfit, Options
@@ -41,7 +42,8 @@ def replacement(
             break
         for leaf, count in placed.items():
             here.add(here.tree.values(leaf), asked.per_pod, count)
-        found[name] = _merged(here.tree, before, failed, placed)
+        staying = tuple(domain for domain in before.domains if domain.values[-1] != failed)
+        found[name] = merged(here.tree, TopologyAssignment(before.levels, staying), placed)
     return found
 
 
@@ -88,22 +90,3 @@ def _where(
         level = tree.levels.index(request.required)
         return request, tree.below(level, tree.above(next(iter(staying)), level), tree.lowest)
     return request, None
-
-
-def _merged(tree: Tree, before: TopologyAssignment, failed: str, placed: Mapping[int, int]) -> TopologyAssignment:
-    """The assignment with the lost pods on their new leaves, in the order of the paths as texts."""
-    counts = {domain.values: domain.count for domain in before.domains if domain.values[-1] != failed}
-    for leaf, count in placed.items():
-        values = tree.values(leaf)
-        counts[values] = counts.get(values, 0) + count
-    return TopologyAssignment(before.levels, by_text(tree, counts.items()))
-
-
-def by_text(tree: Tree, counts: Iterable[tuple[tuple[str, ...], int]]) -> tuple[TopologyDomain, ...]:
-    """Domains in the order of their paths as texts, with commas between the values."""
-
-    def text(values: tuple[str, ...]) -> str:
-        leaf = tree.numbers.get(values)
-        return ",".join(tree.leaves[leaf].path if leaf is not None else values)
-
-    return tuple(TopologyDomain(values, count) for values, count in sorted(counts, key=lambda each: text(each[0])))

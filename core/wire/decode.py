@@ -266,7 +266,7 @@ def variant_of(metadata: Raw) -> str:
 
 def pod_owned(metadata: Raw) -> bool:
     """Whether a Workload with this metadata belongs to one pod, and not to a group of pods."""
-    owners = metadata.get("ownerReferences") or ()
+    owners: list[Raw] = metadata.get("ownerReferences") or []
     if len(owners) != 1 or (metadata.get("annotations") or {}).get(names.Annotation.IS_GROUP_WORKLOAD) == "true":
         return False
     return (owners[0]["apiVersion"], owners[0]["kind"]) == ("v1", "Pod")
