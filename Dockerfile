@@ -33,6 +33,7 @@ COPY core core
 COPY controller controller
 COPY webhook webhook
 COPY certs certs
+COPY operations operations
 COPY app app
 COPY cli/__init__.py cli/main.py cli/serve.py cli/
 RUN ["/usr/bin/python3.13", "-B", "-m", "image.application", "program"]

@@ -7,7 +7,7 @@ only ``seiretsu.__main__`` imports. Everything else is in pyproject.toml.
 
 from setuptools import find_packages, setup
 
-PROGRAM = ("api", "core", "controller", "webhook", "certs", "app", "cli", "devcluster")
+PROGRAM = ("api", "core", "controller", "webhook", "certs", "operations", "app", "cli", "devcluster")
 inside = [f"seiretsu.program.{name}" for name in find_packages(include=[f"{name}*" for name in PROGRAM])]
 
 setup(

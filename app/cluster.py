@@ -10,10 +10,8 @@ import binascii
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Final
 
 from api import visibility
-from api.kinds import KINDS
 from api.names import NAMESPACE
 from api.objects import Raw, Resource
 from certs.store import Content
@@ -21,29 +19,8 @@ from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, NotFound
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store
+from operations.objects import API_SERVICES, CONVERTED, CRDS, RESOURCES, SECRETS, apply
 
-SECRETS: Final = Resource("", "v1", "secrets", "Secret")
-_ADMISSION = "admissionregistration.k8s.io"
-MUTATING: Final = Resource(
-    _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
-)
-VALIDATING: Final = Resource(
-    _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
-)
-CRDS: Final = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
-API_SERVICES: Final = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
-POLICIES: Final = tuple(
-    Resource(_ADMISSION, "v1", f"{phase}admission{plural}", f"{phase.capitalize()}Admission{kind}", namespaced=False)
-    for phase in ("mutating", "validating")
-    for plural, kind in (("policies", "Policy"), ("policybindings", "PolicyBinding"))
-)
-"""Admission policies and their bindings; an older API server does not serve all of them."""
-RESOURCES: Final = {resource.kind: resource for resource in (MUTATING, VALIDATING, CRDS, API_SERVICES, *POLICIES)}
-
-CONVERTED: Final = tuple(kind.crd_name for kind in KINDS if len(kind.versions) > 1)
-"""The CRDs with a conversion webhook."""
 LOOK_AGAIN_SECONDS = 12.0
 """Less than `RenewalPolicy.publish_wait`, so that the CRDs are read again before the next CA signs."""
 
@@ -245,15 +222,6 @@ def _program(config: Raw) -> tuple[str | None, ...]:
     """Returns which program a `clientConfig` calls: its URL, or the namespace and name of its Service."""
     service = config.get("service") or {}
     return config.get("url"), service.get("namespace"), service.get("name")
-
-
-async def apply(client: Client, wanted: Raw) -> Raw:
-    """Applies a cluster-scoped object on the server side, taking fields that others (kubectl, an older Seiretsu) have
-    set.
-    """
-    return await client.patch(
-        RESOURCES[wanted["kind"]], wanted["metadata"]["name"], "", wanted, type="apply", force=True
-    )
 
 
 async def _get(client: Client, wanted: Raw) -> Raw | None:

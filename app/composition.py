@@ -15,15 +15,14 @@ from api.crds import CONVERSION_PATH
 from api.objects import Key, Raw, Resource
 from app.access import Access, Reviews
 from app.application import METRICS, Application, metrics_page
-from app.cluster import MUTATING, VALIDATING, Aggregated, Charted, Converted, Installed, SecretStore
+from app.cluster import Aggregated, Charted, Converted, Installed, SecretStore
 from app.collector import reading, sweep
 from app.connection import CLIENT
 from app.edits import Edit
-from app.install import NotEstablishedError, await_admission, install_definitions, pod_of, take_name, user_info
+from app.identity import pod_of, take_name, user_info
 from app.internals import of_certificates
 from app.limits import check_client
 from app.metrics import ProcessMetrics
-from app.policies import LABELS, install_policies
 from app.probes import Heartbeat, dial, probe, remembered
 from app.published import Published
 from app.server import Address, Listener, Server
@@ -42,6 +41,9 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
 from controller.kube.events import ObjectReference, Recorder
 from core.state.lookup import Lookup
+from operations.install import NotEstablishedError, await_admission, install_definitions
+from operations.objects import MUTATING, VALIDATING
+from operations.policies import LABELS, install_policies
 from webhook.backstop import guards
 from webhook.configurations import HookOptions as HookOptions
 from webhook.configurations import mutating, validating

@@ -24,7 +24,6 @@ from api.names import NAMESPACE
 from app import allocator, collector, logs, setup, tls
 from app.composition import Composition
 from app.edits import ConfigurationFile
-from app.install import NotEstablishedError
 from app.internals import of_controller
 from app.metrics import ClientCalls, ProcessMetrics
 from app.profile import Profile
@@ -37,6 +36,7 @@ from controller.kube.flow.throttle import Throttle
 from controller.run.controller import Controller
 from core.feedback import catalog
 from core.jobs import kinds
+from operations.install import NotEstablishedError
 
 log = structlog.get_logger("seiretsu")
 

@@ -16,7 +16,6 @@ from typing import Any
 import uvloop
 
 from api.objects import Raw
-from app.install import install_definitions
 from bench import contention, report
 from bench.converter import converting
 from bench.load import LOADS, Load
@@ -25,6 +24,7 @@ from bench.measured import with_token
 from controller.kube import config
 from controller.kube.client import Client
 from devcluster.controlplane import ControlPlane
+from operations.install import install_definitions
 
 
 async def _installed(kubeconfig: Path, conversion: Raw | None) -> None:

@@ -18,7 +18,6 @@ import uvloop
 from api.crds import CONVERSION_PATH
 from api.objects import Raw
 from app.application import Application
-from app.install import install_definitions
 from app.metrics import ProcessMetrics
 from app.server import Address, Listener, Server
 from bench.events import Object, follow
@@ -30,6 +29,7 @@ from certs.plan import RenewalPolicy
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.flow.throttle import Throttle
+from operations.install import install_definitions
 from webhook.conversion import convert
 
 VALIDATING = HOOKS._replace(plural="validatingwebhookconfigurations")

@@ -18,7 +18,6 @@ import yaml
 from api import resources
 from api.objects import Raw, Resource
 from api.resources import EVENTS
-from app.cluster import CRDS
 from cli import installation
 from cli.doctor import text
 from cli.target import UNREADABLE, As, AsGroup, Context, Kubeconfig, Target, UnreadableError, fail, target
@@ -26,6 +25,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from core.diagnosis.findings import findings, unchecked
 from core.diagnosis.redaction import redacted
+from operations.objects import CRDS
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from api import resources, visibility
 from api.names import LEADER_ELECTION_ID, Label
 from api.objects import Raw, Resource
-from app.cluster import API_SERVICES, CRDS, MUTATING, VALIDATING
 from certs import pki
 from cli import worker_clusters
 from cli.target import UnreadableError, sentence
@@ -24,6 +23,7 @@ from controller.kube.errors import ApiError, Forbidden
 from core.diagnosis.facts import Facts
 from core.diagnosis.findings import called_at, of_our_group, of_our_kinds
 from core.jobs.kinds import BATCH_JOB
+from operations.objects import API_SERVICES, CRDS, MUTATING, VALIDATING
 
 SERVICES = Resource("", "v1", "services", "Service")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")

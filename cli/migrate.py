@@ -9,10 +9,6 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from app import migrate
-from app.install import NotEstablishedError
-from app.installations import HELM, read
-from app.migrate import ClusterToMigrate, MigrationError
 from cli import doctor
 from cli.target import (
     FAILED,
@@ -33,6 +29,10 @@ from controller.kube.client import Client
 from controller.kube.config import Connection
 from core.diagnosis import migration
 from core.diagnosis.finding import DiagnosisFinding
+from operations import migrate
+from operations.install import NotEstablishedError
+from operations.installations import HELM, read
+from operations.migrate import ClusterToMigrate, MigrationError
 
 app = typer.Typer(help="Go from Kueue to Seiretsu, and back, while jobs run.")
 

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from api.names import NAMESPACE
-from app.uninstall import RunningError, Wanted, uninstall
 from cli.target import UNREADABLE, As, AsGroup, Context, Kubeconfig, UnreadableError, fail, reached, target
 from controller.kube import config
 from controller.kube.client import Client
+from operations.uninstall import RunningError, Wanted, uninstall
 
 
 def command(

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from api import resources
 from api.names import NAMESPACE
 from api.objects import Raw, Resource
-from app.cluster import SECRETS
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.discovery import serves
@@ -21,6 +20,7 @@ from core.diagnosis.facts import WorkerFacts
 from core.jobs.kinds import BATCH_JOB, KINDS
 from core.jobs.mirrored_owners import MIRRORED_OWNERS
 from core.multikueue.kubeconfig import source
+from operations.objects import SECRETS
 
 REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from api import crds
 from api.objects import Raw, Resource
-from app.cluster import apply
 from app.server import Address
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.errors import NotFound
+from operations.objects import apply
 from tests.app.http import Wire, get
 from tests.effort import cases
 from tests.eventually import eventually

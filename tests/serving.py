@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from api.names import LEADER_ELECTION_ID, NAMESPACE
-from app.install import AS_CONTROLLER
+from app.identity import AS_CONTROLLER
 from app.server import Address
 from devcluster.controlplane import ControlPlane
 from tests.eventually import PATIENCE

@@ -16,7 +16,7 @@ import pytest
 from cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("api", "core", "controller", "webhook", "certs", "app", "cli", "devcluster", "seiretsu")
+PACKAGES = ("api", "core", "controller", "webhook", "certs", "operations", "app", "cli", "devcluster", "seiretsu")
 
 
 @pytest.fixture(scope="module")

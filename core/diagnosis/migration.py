@@ -1,6 +1,6 @@
 """What `seiretsu migrate` knows of Kueue and Seiretsu in one cluster, what prevents a migration, and what it changes.
 
-Everything here is decided on objects as they were read; `app.migrate` reads and writes them.
+Everything here is decided on objects as they were read; `operations.migrate` reads and writes them.
 """
 
 from __future__ import annotations

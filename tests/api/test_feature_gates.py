@@ -9,7 +9,7 @@ from api import feature_gates
 from api.configuration import load
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("api", "core", "controller", "webhook", "app")
+PACKAGES = ("api", "core", "controller", "webhook", "operations", "app")
 
 
 def named_in_code() -> set[str]:

@@ -7,9 +7,10 @@ from functools import partial
 from api import crds
 from api.kinds import KINDS
 from api.objects import Raw, Resource
-from app.cluster import CONVERTED, CRDS, LOOK_AGAIN_SECONDS, Converted
+from app.cluster import LOOK_AGAIN_SECONDS, Converted
 from certs.plan import RenewalPolicy
 from controller.kube.client import Client
+from operations.objects import CONVERTED, CRDS
 from tests.eventually import PATIENCE, eventually
 from tests.faults import FaultProxy
 from tests.standin import StandIn

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from api.objects import Raw
 from api.resources import EVENTS
 from app.edits import ConfigurationFile, Edit
-from app.install import pod_of, user_info
+from app.identity import pod_of, user_info
 from app.serve import _error_in
 from app.setup import SetupOptions
 from controller.kube.client import Client

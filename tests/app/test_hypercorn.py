@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OURS = ("api", "core", "controller", "webhook", "certs", "app", "cli", "bench")
+OURS = ("api", "core", "controller", "webhook", "certs", "operations", "app", "cli", "bench")
 
 
 def imports_hypercorn(path: Path) -> bool:

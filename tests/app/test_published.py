@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 import pytest
 
 from api.objects import Raw
-from app.cluster import MUTATING, VALIDATING
 from app.published import Published
 from certs import pki
 from certs.live import LiveContext
 from certs.pki import KeyPair
 from certs.plan import RenewalPolicy
 from controller.kube.client import Client
+from operations.objects import MUTATING, VALIDATING
 from tests.eventually import eventually
 from tests.faults import FaultProxy, status
 from tests.standin import StandIn

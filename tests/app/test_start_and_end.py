@@ -7,7 +7,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.composition import LONGEST_UNREACHABLE_SECONDS, LONGEST_WAIT_SECONDS, persistently
-from app.install import NotEstablishedError
 from certs.pki import CertificateError
 from controller.kube.errors import (
     AlreadyExists,
@@ -21,6 +20,7 @@ from controller.kube.errors import (
     Unintelligible,
     Unreachable,
 )
+from operations.install import NotEstablishedError
 from tests.eventually import PATIENCE
 
 

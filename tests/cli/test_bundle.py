@@ -5,10 +5,10 @@ from __future__ import annotations
 from api import crds
 from api.objects import Raw, Resource
 from api.resources import EVENTS, PODS
-from app.cluster import CRDS, MUTATING, VALIDATING
 from cli.bundle import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, collect
 from cli.installation import SERVICES
 from controller.kube.client import Client
+from operations.objects import CRDS, MUTATING, VALIDATING
 from webhook.configurations import HookOptions, mutating, validating
 
 OURS, OTHER = {"app.kubernetes.io/name": "seiretsu"}, {"app.kubernetes.io/name": "another"}

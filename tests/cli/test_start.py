@@ -26,7 +26,16 @@ HEAVY = {
         "uvloop",
         "celpy",
     ),
-    *("prometheus_client", "kubernetes", "rapidfuzz", "webhook", "app", "certs", "common_expression_language"),
+    *(
+        "prometheus_client",
+        "kubernetes",
+        "rapidfuzz",
+        "webhook",
+        "app",
+        "operations",
+        "certs",
+        "common_expression_language",
+    ),
     *(
         "cli.world",
         "cli.simulator",

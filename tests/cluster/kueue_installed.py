@@ -26,9 +26,9 @@ import yaml
 from api import crds
 from api.names import GROUP, LEADER_ELECTION_ID, Label
 from api.objects import Raw
-from app.uninstall import held
 from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane
+from operations.uninstall import held
 from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.charted import free_ports
 from tests.eventually import PATIENCE, WAIT, until

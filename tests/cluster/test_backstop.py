@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api.names import Annotation, JobControllerLabel, Label, SchedulingGate
-from app.install import AS_CONTROLLER
+from app.identity import AS_CONTROLLER
 from core.jobs.admission import counted
 from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from api import crds
 from api.objects import Raw
 from app.application import Application
-from app.cluster import CONVERTED, CRDS, MUTATING, SECRETS, Charted, Converted, SecretStore, apply
+from app.cluster import Charted, Converted, SecretStore
 from app.internals import of_certificates
 from app.metrics import ProcessMetrics
 from app.published import Published
@@ -36,6 +36,7 @@ from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from devcluster.controlplane import ControlPlane, Spec
+from operations.objects import CONVERTED, CRDS, MUTATING, SECRETS, apply
 from tests.app.http import Wire, post
 from tests.cluster.steady import creating
 from tests.effort import LONG

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from app.install import AS_CONTROLLER
+from app.identity import AS_CONTROLLER
 from core.model import Raw
 from devcluster.components import CONTROLLER_MANAGER
 from devcluster.controlplane import ControlPlane

@@ -13,11 +13,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.cluster import MUTATING, VALIDATING
 from app.server import Address
 from controller.kube import config
 from controller.kube.client import Client
 from devcluster.controlplane import ControlPlane, Spec
+from operations.objects import MUTATING, VALIDATING
 from tests.app.http import Wire, post
 from tests.cluster.steady import creating
 from tests.cluster.world import World

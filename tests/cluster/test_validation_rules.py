@@ -16,7 +16,7 @@ import pytest
 
 from api.names import Label
 from api.objects import Raw
-from app.install import AS_CONTROLLER
+from app.identity import AS_CONTROLLER
 from devcluster.controlplane import ControlPlane, Spec
 from tests.api.objects import condition, pod_set, workload
 from tests.api.server import BY_KIND, CUT_SHORT, Server

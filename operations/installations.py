@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from api.kinds import KINDS
 from api.names import GROUP
 from api.objects import Raw, Resource
-from app.cluster import CRDS, MUTATING, SECRETS, VALIDATING
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from core.diagnosis import migration
 from core.diagnosis.findings import of_our_group, of_our_kinds
 from core.diagnosis.migration import Found, Installation
+from operations.objects import CRDS, MUTATING, SECRETS, VALIDATING
 
 SERVICES = Resource("", "v1", "services", "Service")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -7,8 +7,8 @@ import pytest
 from api import crds
 from api.kinds import KINDS
 from api.objects import Raw
-from app.uninstall import held, started, stored_only, urls
 from core.jobs.kinds import BATCH_JOB, POD
+from operations.uninstall import held, started, stored_only, urls
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WORKLOADS = next(kind for kind in KINDS if kind.kind == "Workload")

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from api.objects import Raw, Resource
-from app import migrate
-from app.installations import API_SERVICES
-from app.migrate import APPLIED_SECONDS, ClusterToMigrate, MigrationError
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from core.diagnosis.migration import Found
+from operations import migrate
+from operations.installations import API_SERVICES
+from operations.migrate import APPLIED_SECONDS, ClusterToMigrate, MigrationError
 from tests.core.test_migration import KUEUE, SEIRETSU, webhooks
 from webhook.hooks import HOOKS
 

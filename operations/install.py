@@ -12,17 +12,14 @@ import structlog
 
 from api import crds
 from api.names import API_VERSION, Finalizer, Kind
-from api.objects import Raw, Resource
+from api.objects import Raw
 from api.resources import RESOURCE_FLAVORS
-from app.cluster import CRDS, apply
 from controller.kube.client import Client
-from controller.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
-from controller.kube.events import ObjectReference
+from controller.kube.errors import ApiError
+from operations.objects import CRDS, apply
 
 log = structlog.get_logger("seiretsu.install")
 
-SELF = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
-AS_CONTROLLER = {"Impersonate-User": "seiretsu:controller", "Impersonate-Group": "system:masters"}
 ATTEMPTS = 300
 ATTEMPT_SECONDS = 0.1
 
@@ -92,42 +89,6 @@ async def await_admission(client: Client) -> None:
             told = str(error)
         await asyncio.sleep(ATTEMPT_SECONDS)
     raise NotEstablishedError(f"the API server does not call us after {ATTEMPTS * ATTEMPT_SECONDS:g} s: {told}")
-
-
-async def take_name(client: Client) -> None:
-    """Lets the controller's client use its own account name, with the rights of the account that started the process.
-
-    The API server can then distinguish writes of the controller from those of people, and does not send them back for
-    validation: two webhook calls less for each Job. In a cluster the service account has that function. If the starting
-    account may not impersonate, the client uses its name, and everything is validated.
-    """
-    client.impersonate = AS_CONTROLLER
-    try:
-        await client.raw("/api")
-    except (Forbidden, Unauthorized) as refusal:
-        client.impersonate = {}
-        log.info("Writing with the account that started this process", reason=str(refusal))
-
-
-async def user_info(client: Client) -> Raw:
-    """Returns what the API server knows of this client (`UserInfo`); empty if it does not report it (before Kubernetes
-    1.28).
-    """
-    review = {"apiVersion": SELF.api_version, "kind": SELF.kind}
-    try:
-        answer = await client.create(SELF, review)
-    except (Forbidden, NotFound) as refusal:
-        log.warning("The API server does not report the account of this process", reason=str(refusal))
-        return {}
-    found: Raw = answer["status"]["userInfo"]
-    return found
-
-
-def pod_of(user: Raw, namespace: str) -> ObjectReference | None:
-    """Returns the pod to which the token of a ServiceAccount was given; None outside of a cluster."""
-    extra = user.get("extra") or {}
-    names, uids = (extra.get(f"authentication.kubernetes.io/pod-{part}") for part in ("name", "uid"))
-    return ObjectReference("v1", "Pod", namespace, names[0], uids[0]) if names and uids else None
 
 
 async def _not_established(client: Client, names: list[str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from api.objects import Raw
-from app.install import moved
+from operations.install import moved
 
 SERVICE = {"service": {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/convert"}}
 OURS = {"url": "https://127.0.0.1:9443/convert", "caBundle": "b3Vycw=="}

@@ -13,9 +13,9 @@ from typing import Final
 import structlog
 
 from api.objects import Raw, Resource
-from app.cluster import POLICIES, apply
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden
+from operations.objects import POLICIES, apply
 
 log = structlog.get_logger("seiretsu.install")
 

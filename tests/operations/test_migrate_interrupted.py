@@ -17,13 +17,13 @@ import pytest
 from api import crds, visibility
 from api.names import LEADER_ELECTION_ID, Finalizer
 from api.objects import Raw, Resource
-from app import migrate
-from app.cluster import CONVERTED, CRDS, MUTATING, SECRETS, VALIDATING
-from app.installations import API_SERVICES, DEPLOYMENTS, ENDPOINT_SLICES, HELM, RECORD, SERVICES
-from app.migrate import ClusterToMigrate, MigrationError
 from controller.kube.client import METHODS, READS, Body, Client, Verb
 from controller.kube.elector import LEASES
 from controller.kube.errors import from_status
+from operations import migrate
+from operations.installations import API_SERVICES, DEPLOYMENTS, ENDPOINT_SLICES, HELM, RECORD, SERVICES
+from operations.migrate import ClusterToMigrate, MigrationError
+from operations.objects import CONVERTED, CRDS, MUTATING, SECRETS, VALIDATING
 from tests.faults import Request
 from tests.standin import StandIn
 from webhook.configurations import Endpoint, HookOptions, mutating, validating

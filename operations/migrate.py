@@ -27,9 +27,14 @@ from api import crds, resources
 from api.kinds import KINDS
 from api.names import GROUP
 from api.objects import Raw, Resource
-from app.cluster import CONVERTED, CRDS, RESOURCES, SECRETS
-from app.install import await_admission
-from app.installations import (
+from controller.kube.client import Client
+from controller.kube.elector import LEASES
+from controller.kube.errors import ApiError, Conflict, NotFound
+from core.diagnosis import migration
+from core.diagnosis.migration import Found, Installation
+from core.wire.guard import guarded
+from operations.install import await_admission
+from operations.installations import (
     API_SERVICES,
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -41,13 +46,8 @@ from app.installations import (
     ready,
     releases,
 )
-from app.uninstall import held
-from controller.kube.client import Client
-from controller.kube.elector import LEASES
-from controller.kube.errors import ApiError, Conflict, NotFound
-from core.diagnosis import migration
-from core.diagnosis.migration import Found, Installation
-from core.wire.guard import guarded
+from operations.objects import CONVERTED, CRDS, RESOURCES, SECRETS
+from operations.uninstall import held
 from webhook.hooks import HOOKS
 
 HIDDEN_OWNER = "seiretsu-migrate"

@@ -18,8 +18,6 @@ from api import resources
 from api.kinds import KINDS
 from api.names import LEADER_ELECTION_ID, NAMESPACE, Label
 from api.objects import Raw, Resource
-from app.cluster import CRDS, MUTATING, VALIDATING
-from app.policies import installed_policies
 from controller.kube.client import Client
 from controller.kube.elector import LEASES
 from controller.kube.errors import ApiError, Conflict, NotFound
@@ -28,6 +26,8 @@ from core.jobs.job_starter import JobStarter
 from core.jobs.kinds import ALL, POD, kind_of
 from core.jobs.kinds.pod import without_finalizer
 from core.wire.finalizers import released
+from operations.objects import CRDS, MUTATING, VALIDATING
+from operations.policies import installed_policies
 
 CONFIGURATIONS = {
     MUTATING: "seiretsu-mutating-webhook-configuration",
