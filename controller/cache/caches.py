@@ -24,7 +24,7 @@ from controller.kube.log import get_logger
 from controller.kube.store import HEARD_AT_ONCE, Store, verbatim
 from controller.settings import Reading
 from core.jobs.kind import JobKind
-from core.model import ClusterNode, Key, Workload
+from core.model import Key, Node, Workload
 from core.model.owner import Owner, owner
 from core.quota.active import ActiveCondition
 from core.state.state import State
@@ -181,7 +181,7 @@ class Caches:
         self.runtime_classes: Store[Raw] = self.stores[resources.RUNTIME_CLASSES]
         self.priority_classes: Store[Raw] = self.stores[resources.PRIORITY_CLASSES]
         self.workload_priority_classes: Store[Raw] = self.stores[resources.WORKLOAD_PRIORITY_CLASSES]
-        self.nodes: Store[ClusterNode] = self.stores[resources.NODES]
+        self.nodes: Store[Node] = self.stores[resources.NODES]
         self.resource_quotas: Store[NamespaceQuota] = self.stores[resources.RESOURCE_QUOTAS]
 
     @property

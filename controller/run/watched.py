@@ -222,12 +222,13 @@ WATCHED: tuple[Watched, ...] = (
         writes={STATUS: ("patch",)},
         feature=Feature.QUEUES,
     ),
-    # Only warnings depend on these two. A kubelet writes the rest of a Node again and again.
+    # Only warnings depend on ResourceQuotas; decisions do on Nodes where a flavor has a topology
+    # (``controller.reconcilers.topology``). A kubelet writes the rest of a Node again and again.
     Watched(
         resource=resources.NODES,
         awaited=False,
         played=False,
-        keep=lambda: decode.cluster_node,
+        keep=lambda: decode.node,
     ),
     Watched(
         resource=resources.RESOURCE_QUOTAS,

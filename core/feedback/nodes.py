@@ -21,9 +21,9 @@ from core.feedback.submission import Submission
 from core.matching import placement
 from core.model import (
     NODE_NAME,
-    ClusterNode,
     ClusterQueue,
     Labels,
+    Node,
     Placement,
     PodSet,
     Requests,
@@ -53,15 +53,15 @@ class _Pods:
 
     pod_set: PodSet
     requests: Requests | None
-    nodes: list[ClusterNode]
+    nodes: list[Node]
     called: str
 
-    def allowed(self) -> list[ClusterNode]:
+    def allowed(self) -> list[Node]:
         """The nodes that selector and affinity allow."""
         return [node for node in self.nodes if placement.allows(self.pod_set.placement, node.labels)]
 
 
-def present(queue: ClusterQueue, lookup: Lookup) -> tuple[ClusterNode, ...]:
+def present(queue: ClusterQueue, lookup: Lookup) -> tuple[Node, ...]:
     """The nodes on which the workloads of a ClusterQueue must run; none where they get others."""
     checks = (lookup.admission_check(rule.name) for rule in queue.checks)
     if any(
@@ -194,7 +194,7 @@ def _devices(requests: Requests) -> list[str]:
     )
 
 
-def _holds(node: ClusterNode, asked: Requests) -> bool:
+def _holds(node: Node, asked: Requests) -> bool:
     """Whether a node that runs nothing else has so much; what it does not report counts as enough."""
     return all(node.allocatable.get(name, amount) >= amount for name, amount in asked.items())
 
@@ -220,7 +220,7 @@ def _labels_text(asked: Placement, pods: _Pods) -> str:
     )
 
 
-def _unmet(asked: Placement, nodes: Iterable[ClusterNode]) -> Iterator[tuple[str, str]]:
+def _unmet(asked: Placement, nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
     """Yields labels that the pods want and no node has: the key, and the rest of the sentence."""
     for key, value in heapq.nsmallest(TERMS, asked.node_selector.items()):
         if not any(node.labels.get(key) == value for node in nodes):

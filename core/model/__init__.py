@@ -12,7 +12,6 @@ from core.model.decisions import Decision, Plan, Requeue, Reserve, Tried, Victim
 from core.model.kubernetes import (
     ANYWHERE,
     NODE_NAME,
-    ClusterNode,
     Condition,
     Labels,
     Placement,
@@ -57,7 +56,6 @@ __all__ = [
     "AdmissionCheck",
     "CheckRule",
     "CheckState",
-    "ClusterNode",
     "ClusterQueue",
     "Cohort",
     "Condition",

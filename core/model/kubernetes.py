@@ -69,13 +69,6 @@ class Placement(Struct, frozen=True, gc=False):
     preferred: tuple[tuple[int, tuple[Requirement, ...]], ...] = ()
 
 
-class ClusterNode(Struct, frozen=True, gc=False):
-    """What warnings need of a Node. ``allocatable`` is empty while its kubelet has not reported any."""
-
-    labels: Labels = field(default_factory=dict)
-    allocatable: Requests = field(default_factory=dict)
-
-
 ANYWHERE = Placement()
 """Pods without requirements share one value, so that it is compared with a flavor once."""
 

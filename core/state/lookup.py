@@ -20,7 +20,6 @@ from api.names import CheckState, Condition
 from api.objects import Resource
 from core.model import (
     AdmissionCheck,
-    ClusterNode,
     ClusterQueue,
     Cohort,
     FlavorResource,
@@ -30,6 +29,7 @@ from core.model import (
     ResourceFlavor,
     Workload,
 )
+from core.model import Node as ClusterNode
 from core.model.owner import Level, Reference
 from core.quota.active import ActiveCondition, conflicts
 from core.quota.node import Node, QueueNode

@@ -98,24 +98,25 @@ def resource_flavor(raw: Raw) -> model.ResourceFlavor:
     )
 
 
-def cluster_node(raw: Raw) -> model.ClusterNode:
-    """A Node; a quantity that cannot be read is left out."""
+def node(raw: Raw) -> model.Node:
+    """A Node with what placement, failures and warnings need of it; a quantity that cannot be read is left out. Texts
+    are shared: nodes have most labels in common.
+    """
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
     amounts: dict[str, int] = {}
-    for resource, amount in ((raw.get("status") or {}).get("allocatable") or {}).items():
+    for resource, amount in (status.get("allocatable") or {}).items():
         with contextlib.suppress(ValueError):
             amounts[sys.intern(resource)] = quantity.amount(resource, amount)
-    return model.ClusterNode(raw["metadata"].get("labels") or {}, amounts)
-
-
-def node(raw: Raw) -> model.Node:
-    """A Node with what placement needs of it; a quantity that cannot be read is left out."""
-    spec, status = raw.get("spec") or {}, raw.get("status") or {}
     ready: Raw = next((each for each in status.get("conditions") or () if each.get("type") == "Ready"), {})
     since = (maybe_epoch(ready.get("lastTransitionTime")) or NEVER_READY) if ready.get("status") != "True" else None
-    taints = tuple(Taint(each["key"], each.get("value", ""), each["effect"]) for each in spec.get("taints") or ())
-    amounts = cluster_node(raw)
-    usable = since is None and not spec.get("unschedulable")
-    return model.Node(raw["metadata"]["name"], amounts.labels, taints, amounts.allocatable, usable, since)
+    return model.Node(
+        name=raw["metadata"]["name"],
+        labels={sys.intern(key): sys.intern(value) for key, value in (raw["metadata"].get("labels") or {}).items()},
+        taints=tuple(Taint(each["key"], each.get("value", ""), each["effect"]) for each in spec.get("taints") or ()),
+        allocatable=amounts,
+        usable=since is None and not spec.get("unschedulable"),
+        unready_since=since,
+    )
 
 
 def topology_object(raw: Raw) -> model.Topology:

@@ -21,7 +21,7 @@ from core.feedback.catalog import TABLES
 from core.feedback.change import Change
 from core.feedback.jobs import of_job
 from core.feedback.rules import LIMIT, Finding
-from core.model import ClusterNode
+from core.model import Node
 from core.state.lookup import Lookup
 from tests.core.feedback import test_jobs, test_nodes, test_outside, test_queues
 from tests.core.feedback.world import job, world
@@ -80,7 +80,7 @@ def manifests(text: str) -> str:
 
 def there(more: str, nodes: Any, **options: Any) -> Lookup:
     """The world with long names."""
-    found = [long(each if isinstance(each, ClusterNode) else ClusterNode(each)) for each in nodes] if nodes else nodes
+    found = [long(each if isinstance(each, Node) else Node("n", each)) for each in nodes] if nodes else nodes
     return world(manifests(more), nodes=found, named=long, **options)
 
 

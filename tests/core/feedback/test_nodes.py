@@ -13,7 +13,7 @@ from core.feedback.jobs import of_job
 from core.feedback.nodes import POD_SETS, TERMS
 from core.feedback.rules import LIMIT
 from core.feedback.submission import PodSpec, Submission, submission
-from core.model import ClusterNode, Labels
+from core.model import Labels, Node
 from core.wire import decode
 from core.wire.pod_requests import RequestRules
 from tests.core.feedback.world import job, world
@@ -42,9 +42,10 @@ TWO_FLAVORS = """
 """
 
 
-def node(labels: Labels = STANDARD, **amounts: str) -> ClusterNode:
+def node(labels: Labels = STANDARD, **amounts: str) -> Node:
     found = {name.replace("gpu", GPU): amount for name, amount in amounts.items()}
-    return ClusterNode({ARCH: "amd64", **labels}, {name: quantity.amount(name, each) for name, each in found.items()})
+    amounts = {name: quantity.amount(name, each) for name, each in found.items()}
+    return Node("n", {ARCH: "amd64", **labels}, allocatable=amounts)
 
 
 def check(controller: str) -> str:
@@ -140,9 +141,7 @@ CASES = [
     pytest.param(
         job(requests={"cpu": "8"}), GPUS, [node(cpu="4"), node(cpu="8")], "", "", id="one node is large enough"
     ),
-    pytest.param(
-        ONE_GPU, GPUS, [node(cpu="4"), ClusterNode(STANDARD)], "", "", id="a node has not reported what it has"
-    ),
+    pytest.param(ONE_GPU, GPUS, [node(cpu="4"), Node("n", STANDARD)], "", "", id="a node has not reported what it has"),
     pytest.param(
         ONE_GPU,
         TWO_FLAVORS,
@@ -178,7 +177,7 @@ CASES = [
 
 @pytest.mark.parametrize(("asked", "more", "nodes", "rule", "message"), CASES)
 def test_the_messages_of_each_case(
-    asked: Submission, more: str, nodes: list[ClusterNode] | None, rule: str, message: str
+    asked: Submission, more: str, nodes: list[Node] | None, rule: str, message: str
 ) -> None:
     found = of_job(asked, world(more, nodes=nodes))
     assert [(each.rule, each.message) for each in found] == [(rule, message)] * bool(message)
@@ -199,14 +198,14 @@ OF_QUEUES = [
         id="the only one does not",
     ),
     pytest.param([node(cpu="4"), node(gpu="1")], "", "", id="one has it"),
-    pytest.param([node(cpu="4"), ClusterNode(STANDARD)], "", "", id="one has not reported"),
+    pytest.param([node(cpu="4"), Node("n", STANDARD)], "", "", id="one has not reported"),
     pytest.param([], "", "", id="no nodes"),
 ]
 
 
 @pytest.mark.parametrize(("nodes", "rule", "message"), OF_QUEUES)
 def test_an_administrator_is_told_of_quota_for_a_device_that_no_node_has(
-    nodes: list[ClusterNode], rule: str, message: str
+    nodes: list[Node], rule: str, message: str
 ) -> None:
     lookup = world(GPUS, nodes=nodes)
     found = of_cluster_queue(Change(None, lookup.cluster_queue("team-a")), lookup)
@@ -216,8 +215,10 @@ def test_an_administrator_is_told_of_quota_for_a_device_that_no_node_has(
 def test_a_node_is_kept_by_its_labels_and_what_pods_can_get_of_it() -> None:
     status = {"allocatable": {"cpu": "3920m", "memory": "1Gi", "x": "many"}, "capacity": {"cpu": "4"}}
     raw = {"metadata": {"name": "n", "labels": {"a": "b"}}, "status": {**status, "conditions": [{"type": "Ready"}]}}
-    assert decode.cluster_node(raw) == ClusterNode({"a": "b"}, {"cpu": 3920, "memory": 1 << 30})
-    assert decode.cluster_node({"metadata": {}}) == ClusterNode()
+    assert decode.node(raw) == Node(
+        "n", {"a": "b"}, allocatable={"cpu": 3920, "memory": 1 << 30}, usable=False, unready_since=0.0
+    )
+    assert decode.node({"metadata": {"name": "n"}}) == Node("n", usable=False, unready_since=0.0)
 
 
 def test_of_a_job_of_many_pod_sets_or_a_large_affinity_only_so_much_is_compared() -> None:

@@ -11,7 +11,7 @@ import yaml
 from api.objects import key_of
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
-from core.model import ClusterNode, Key, Labels, Raw
+from core.model import Key, Labels, Node, Raw
 from core.model.policy import SchedulingPolicy
 from core.state.lookup import Lookup
 from core.state.state import State
@@ -69,7 +69,7 @@ def world(
     more: str = "",
     *,
     synced: bool = True,
-    nodes: Sequence[Labels | ClusterNode] | None = None,
+    nodes: Sequence[Labels | Node] | None = None,
     one_by_one: bool = False,
     undeclared: bool = False,
     quotas: Iterable[Raw] = (),
@@ -91,7 +91,7 @@ def world(
     classes = PriorityClasses(
         {"urgent": 1000, "batch": 1}, {"high-priority": 1000000, "system-node-critical": 2000001000}
     )
-    there = None if nodes is None else [each if isinstance(each, ClusterNode) else ClusterNode(each) for each in nodes]
+    there = None if nodes is None else [each if isinstance(each, Node) else Node("n", each) for each in nodes]
     allowed = [resource_quotas.read({"metadata": {"name": f"q{n}"}, "spec": spec}) for n, spec in enumerate(quotas)]
     return Lookup(
         state, ready=lambda: synced, classes=lambda: classes, nodes=lambda: there, quotas=lambda namespace: allowed
