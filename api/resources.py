@@ -14,6 +14,7 @@ WORKLOADS = _ours(names.Resource.WORKLOADS, names.Kind.WORKLOAD, namespaced=True
 LOCAL_QUEUES = _ours(names.Resource.LOCAL_QUEUES, names.Kind.LOCAL_QUEUE, namespaced=True)
 CLUSTER_QUEUES = _ours(names.Resource.CLUSTER_QUEUES, names.Kind.CLUSTER_QUEUE)
 COHORTS = _ours(names.Resource.COHORTS, names.Kind.COHORT)
+TOPOLOGIES = _ours(names.Resource.TOPOLOGIES, names.Kind.TOPOLOGY)
 RESOURCE_FLAVORS = _ours(names.Resource.RESOURCE_FLAVORS, names.Kind.RESOURCE_FLAVOR)
 WORKLOAD_PRIORITY_CLASSES = _ours(names.Resource.WORKLOAD_PRIORITY_CLASSES, names.Kind.WORKLOAD_PRIORITY_CLASS)
 ADMISSION_CHECKS = _ours(names.Resource.ADMISSION_CHECKS, names.Kind.ADMISSION_CHECK)

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from api import names, quantity
-from api.feature_gates import enabled
+from api.feature_gates import Gates, enabled
 from api.metrics import families
 from api.metrics.custom_labels import CustomLabel
 from core.jobs.stopping import TERMINATING_SECONDS
@@ -21,6 +21,7 @@ from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
 from core.multikueue.group import Policy
 from core.multikueue.kubeconfig import NOTHING, Allowed
 from core.multikueue.profile import Provider
+from core.topology.health import FailureRules
 from core.wire import decode, pod_requests
 from core.wire.decode import WorkloadContext
 from core.workload.actions import LifePolicy, PodsReadyPolicy
@@ -78,6 +79,7 @@ class Feature(StrEnum):
     MULTIKUEUE = "MultiKueue"
     PROVISIONING_REQUESTS = "ProvisioningRequests"
     QUEUES = "Queues of v0.1"
+    TOPOLOGY = "TopologyAwareScheduling"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ class GuardSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The defaults are those of Kueue. Retention is in seconds, None keeps objects without limit; without
-    ``leader_election`` this process always leads.
+    ``leader_election`` this process always leads. ``topologies`` is TopologyAwareScheduling; without ``node_failures``
+    (TASFailedNodeReplacement) no node of an admitted workload is replaced.
     """
 
     policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
@@ -134,6 +137,8 @@ class Settings:
     multikueue: MultiKueueSettings = field(default_factory=MultiKueueSettings)
     provisioning_requests: bool = True
     queues: bool = True
+    topologies: bool = True
+    node_failures: FailureRules | None = field(default_factory=FailureRules)
     cleans_up_requests: bool = True
     queue_resources: bool = False
     local_queue_metrics: Selector | None = EVERY
@@ -148,6 +153,7 @@ class Settings:
             Feature.MULTIKUEUE: self.multikueue.enabled,
             Feature.PROVISIONING_REQUESTS: self.provisioning_requests,
             Feature.QUEUES: self.queues,
+            Feature.TOPOLOGY: self.topologies,
         }
         return frozenset(each for each, used in on.items() if used)
 
@@ -200,12 +206,25 @@ def from_configuration(configuration: Configuration, *, elect: bool, namespace: 
         multikueue=_multikueue(configuration),
         provisioning_requests=configuration.seiretsu.provisioning_requests.enable,
         queues=configuration.seiretsu.queues.enable,
+        topologies=enabled("TopologyAwareScheduling", gates),
+        node_failures=_node_failures(gates),
         cleans_up_requests=enabled("CleanupProvisioningRequestsOnEviction", gates),
         queue_resources=configuration.metrics.enable_cluster_queue_resources,
         local_queue_metrics=_local_queue_metrics(configuration),
         hidden_metrics=families.hidden(configuration.feature_gates),
         custom_labels=_custom_labels(configuration),
         guard=_guard(configuration),
+    )
+
+
+def _node_failures(gates: Gates) -> FailureRules | None:
+    """The rules of failed nodes; None where no node is replaced."""
+    if not (enabled("TopologyAwareScheduling", gates) and enabled("TASFailedNodeReplacement", gates)):
+        return None
+    return FailureRules(
+        on_termination=enabled("TASReplaceNodeOnPodTermination", gates),
+        over_fixed_time=enabled("TASReplaceNodeDueToNotReadyOverFixedTime", gates),
+        on_taints=enabled("TASReplaceNodeOnNodeTaints", gates),
     )
 
 

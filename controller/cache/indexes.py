@@ -86,6 +86,12 @@ def flavor_names(raw: Raw) -> Iterable[str]:
     return tuple({flavor["name"]: None for group in groups for flavor in group.get("flavors") or ()})
 
 
+def topology_name(raw: Raw) -> Iterable[str]:
+    """The Topology that a ResourceFlavor names."""
+    name = (raw.get("spec") or {}).get("topologyName")
+    return (name,) if name else ()
+
+
 def belongs_to(kind: JobKind, raw: Raw) -> Iterable[Key]:
     """The job of this kind that an object is part of."""
     name = kind.belongs_to(raw)

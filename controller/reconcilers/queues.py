@@ -203,6 +203,11 @@ def flavor_in_use(caches: Caches, key: Key) -> bool:
     return bool(caches.cluster_queues.by_index("flavor", key.name))
 
 
+def topology_in_use(caches: Caches, key: Key) -> bool:
+    """Whether a ResourceFlavor names a Topology."""
+    return bool(caches.stores[resources.RESOURCE_FLAVORS].by_index("topology", key.name))
+
+
 def check_in_use(caches: Caches, key: Key) -> bool:
     """Whether a ClusterQueue refers to an AdmissionCheck."""
     return bool(caches.cluster_queues.by_index("check", key.name))

@@ -15,7 +15,7 @@ from api import resources
 from api.names import Annotation
 from api.objects import Resource, key_of
 from controller.cache.caches import Caches
-from controller.cache.indexes import flavor_names, leader_worker_set_of
+from controller.cache.indexes import flavor_names, leader_worker_set_of, topology_name
 from core.jobs import meta
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.owners import MOST_LEVELS
@@ -275,6 +275,8 @@ class Dispatcher:
         self.queues.changed(resources.RESOURCE_FLAVORS, Key("", name))
         if not _spec_changed(old, new):
             return
+        for topology in {named for each in (old, new) if each for named in topology_name(each)}:
+            self.queues.changed(resources.TOPOLOGIES, Key("", topology))
         for queue in self.caches.cluster_queues.by_index("flavor", name):
             user = queue["metadata"]["name"]
             if old is None or new is None:
@@ -282,6 +284,19 @@ class Dispatcher:
             self.caches.in_steps(("workloads", user), partial(self._workloads_of, user))
             self.caches.in_steps(("jobs", user), partial(self._jobs_that_hold, user))
         self.scheduler.wake()
+
+    def topology(self, old: Raw | None, new: Raw | None) -> None:
+        """A Topology changed: ClusterQueues with a flavor that names it may be active now, or not any more."""
+        name = (new or old or {})["metadata"]["name"]
+        self.queues.changed(resources.TOPOLOGIES, Key("", name))
+        if _spec_changed(old, new):
+            flavors = self.caches.stores[resources.RESOURCE_FLAVORS].by_index("topology", name)
+            users = {
+                queue["metadata"]["name"]: None
+                for flavor in flavors
+                for queue in self.caches.cluster_queues.by_index("flavor", flavor["metadata"]["name"])
+            }
+            self._respecified(users)
 
     def _jobs_that_hold(self, cluster_queue: str) -> Iterator[None]:
         """Queues the jobs with quota of a ClusterQueue: one may not have started because its flavor was gone."""

@@ -70,6 +70,7 @@ FEATURES: Final = {
     Feature.MULTIKUEUE: 'ne (toString (get $gates "MultiKueue")) "false"',
     Feature.PROVISIONING_REQUESTS: "$configuration.seiretsu.provisioningRequests.enable",
     Feature.QUEUES: "$configuration.seiretsu.queues.enable",
+    Feature.TOPOLOGY: 'ne (toString (get $gates "TopologyAwareScheduling")) "false"',
 }
 """When a feature is on; the chart sets its switches in the Configuration (``seiretsu.configuration``)."""
 MULTIKUEUE: Final = FEATURES[Feature.MULTIKUEUE]

@@ -109,7 +109,17 @@ WATCHED: tuple[Watched, ...] = (
         wakes=Dispatcher.rules,
     ),
     Watched(
+        resource=resources.TOPOLOGIES,
+        optional=True,
+        wakes=Dispatcher.topology,
+        in_use=queues.topology_in_use,
+        gets_finalizer=True,
+        writes={"": ("patch",)},
+        feature=Feature.TOPOLOGY,
+    ),
+    Watched(
         resource=resources.RESOURCE_FLAVORS,
+        indexes={"topology": indexes.topology_name},
         enters=Caches.flavor_changed,
         wakes=Dispatcher.flavor,
         in_use=queues.flavor_in_use,

@@ -493,6 +493,7 @@ def test_the_lease_is_where_the_configuration_says() -> None:
 
 
 MULTIKUEUE: Final = ("multikueueconfigs", "multikueueclusters")
+OF_TOPOLOGY: Final = {("kueue.x-k8s.io", "topologies", verb) for verb in ("list", "watch", "patch")}
 JOB_SETS = "integrations: {frameworks: [jobset.x-k8s.io/jobset]}"
 PROVISIONING: Final[Raw] = {"provisioningRequests": {"enabled": True}}
 PROVISIONED = "seiretsu: {provisioningRequests: {enable: true}}"
@@ -527,6 +528,7 @@ def verbs(given: Raw, group: str, resource: str) -> set[str]:
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", {"list", "watch"}, {}, {"get", "patch"}),
         ("kueue.x-k8s.io", "multikueueclusters", set(), {}, {"list", "watch"}),
         ("kueue.x-k8s.io", "multikueueclusters/status", set(), {}, {"patch"}),
+        ("kueue.x-k8s.io", "topologies", set(), {}, {"list", "watch", "patch"}),
     ],
     ids=[
         "jobs are deleted by a retention",
@@ -545,12 +547,13 @@ def verbs(given: Raw, group: str, resource: str) -> set[str]:
         "webhooks get the CA",
         "clusters of MultiKueue are read",
         "clusters of MultiKueue get a status",
+        "topologies are kept while a flavor names them",
     ],
 )
 def test_rights_that_only_a_setting_needs_are_granted_only_with_it(
     group: str, resource: str, always: set[str], given: Raw, then: set[str]
 ) -> None:
-    gates = "featureGates: {ElasticJobsViaWorkloadSlices: false, MultiKueue: false}"
+    gates = "featureGates: {ElasticJobsViaWorkloadSlices: false, MultiKueue: false, TopologyAwareScheduling: false}"
     without = {"enableCertManager": True, "crds": {"olderVersions": ["v1beta1"]}} | configured(gates)
     assert verbs(without, group, resource) == always
     assert verbs(given, group, resource) == always | then
@@ -612,11 +615,11 @@ def granted(given: Raw) -> set[tuple[str, str, str]]:
     }
 
 
-def test_the_default_rights_are_those_that_an_audit_log_shows_and_those_of_multikueue() -> None:
-    """``test_kinds_life`` compares the rights with a Configuration that has every kind of job, without MultiKueue."""
+def test_the_default_rights_are_those_that_an_audit_log_shows_and_those_of_multikueue_and_topology() -> None:
+    """``test_kinds_life`` compares the rights with a Configuration that has every kind of job, without these two."""
     of_multikueue = {("kueue.x-k8s.io", each, verb) for each in MULTIKUEUE for verb in ("list", "watch")}
     of_multikueue |= {("kueue.x-k8s.io", "multikueueclusters/status", "patch")}
-    assert granted({}) - granted(configured(json.dumps(AUDITED))) == of_multikueue
+    assert granted({}) - granted(configured(json.dumps(AUDITED))) == of_multikueue | OF_TOPOLOGY
 
 
 def test_with_a_mounted_certificate_and_without_multikueue_no_secret_may_be_read() -> None:

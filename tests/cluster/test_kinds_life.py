@@ -54,7 +54,7 @@ CONFIGURATION: Raw = {
     "apiVersion": "config.kueue.x-k8s.io/v1beta2",
     "kind": "Configuration",
     "leaderElection": {"leaderElect": True, "resourceNamespace": LEASES},
-    "featureGates": {"SparkApplicationIntegration": True, "MultiKueue": False},
+    "featureGates": {"SparkApplicationIntegration": True, "MultiKueue": False, "TopologyAwareScheduling": False},
     "integrations": {"frameworks": list(dict.fromkeys(case.framework for case in CASES))},
     "waitForPodsReady": {"timeout": "10m"},
     "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare"]},

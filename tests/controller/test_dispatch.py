@@ -237,6 +237,30 @@ def test_an_admission_check_is_reconciled_when_a_clusterqueue_no_longer_uses_it(
     assert (resources.ADMISSION_CHECKS, Key("", "check")) in looked
 
 
+@pytest.mark.parametrize("event", ["ADDED", "MODIFIED", "DELETED"])
+def test_a_topology_wakes_the_queues_with_a_flavor_that_names_it(event: str) -> None:
+    caches = neighbours(State())
+    flavor, topology = made("ResourceFlavor", "default", {"topologyName": "racks"}), made("Topology", "racks")
+    caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", newer(flavor))
+    if event != "ADDED":
+        caches.stores[resources.TOPOLOGIES].observe("ADDED", topology)
+    dispatcher, queues, _ = connected(caches)
+    dispatcher.connect(dispatch_of(rows([])))
+    caches.stores[resources.TOPOLOGIES].observe(event, newer({**topology, "spec": {"levels": [{"nodeLabel": "rack"}]}}))
+    looked = {(kind, name) for kind, name in woken(queues) if kind in ("ClusterQueue", "Topology")}
+    assert looked == {("Topology", "racks"), ("ClusterQueue", "ours"), ("ClusterQueue", "theirs")}
+
+
+def test_a_topology_is_reconciled_when_no_flavor_names_it_any_more() -> None:
+    caches = neighbours(State())
+    flavor = newer(made("ResourceFlavor", "default", {"topologyName": "racks"}))
+    caches.stores[resources.RESOURCE_FLAVORS].observe("MODIFIED", flavor)
+    dispatcher, queues, _ = connected(caches)
+    dispatcher.connect(dispatch_of(rows([])))
+    caches.stores[resources.RESOURCE_FLAVORS].observe("DELETED", newer(flavor, "3"))
+    assert ("Topology", "racks") in woken(queues)
+
+
 def test_nothing_is_kept_of_a_workload_that_was_deleted() -> None:
     dispatcher, _, _ = connected()
     dispatcher.connect(dispatch_of(rows([])))

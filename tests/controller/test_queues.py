@@ -61,6 +61,9 @@ IN_USE = "kueue.x-k8s.io/resource-in-use"
 LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
+CHECKED: Raw = {"admissionChecksStrategy": {"admissionChecks": [{"name": "used"}]}}
+
+
 class Patches:
     """A writer that only notes."""
 
@@ -72,7 +75,7 @@ class Patches:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "used", "finalizers"),
+    ("metadata", "in_use", "finalizers"),
     [
         pytest.param({}, False, [IN_USE], id="a new one is kept"),
         pytest.param({"finalizers": ["other"]}, True, ["other", IN_USE], id="finalizers of others stay"),
@@ -85,18 +88,26 @@ class Patches:
         ),
     ],
 )
-async def test_an_admission_check_stays_while_a_clusterqueue_uses_it(
-    metadata: Raw, used: bool, finalizers: object
+@pytest.mark.parametrize(
+    ("used", "user", "spec"),
+    [
+        pytest.param(resources.ADMISSION_CHECKS, resources.CLUSTER_QUEUES, CHECKED, id="a check of a ClusterQueue"),
+        pytest.param(
+            resources.TOPOLOGIES, resources.RESOURCE_FLAVORS, {"topologyName": "used"}, id="a Topology of a flavor"
+        ),
+    ],
+)
+async def test_an_object_stays_while_another_one_uses_it(
+    used: Resource, user: Resource, spec: Raw, metadata: Raw, in_use: bool, finalizers: object
 ) -> None:
     caches, patches = Caches(State(), rows([BATCH_JOB])), Patches()
-    check = made("AdmissionCheck", "check", {"controllerName": "example.com/check"})
-    check["metadata"] |= metadata
-    caches.stores[resources.ADMISSION_CHECKS].observe("ADDED", check)
-    if used:
-        spec = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
-        caches.cluster_queues.observe("ADDED", made("ClusterQueue", "user", spec))
-    await QueueStatuses(caches, cast(Writer, patches)).reconcile((resources.ADMISSION_CHECKS, Key("", "check")))
-    expected = [] if finalizers == "nothing" else [{"uid": "AdmissionCheck-check", "resourceVersion": "1"}]
+    found = made(used.kind, "used")
+    found["metadata"] |= metadata
+    caches.stores[used].observe("ADDED", found)
+    if in_use:
+        caches.stores[user].observe("ADDED", made(user.kind, "user", spec))
+    await QueueStatuses(caches, cast(Writer, patches)).reconcile((used, Key("", "used")))
+    expected = [] if finalizers == "nothing" else [{"uid": f"{used.kind}-used", "resourceVersion": "1"}]
     assert [{"uid": each["uid"], "resourceVersion": each["resourceVersion"]} for each in patches.sent] == expected
     assert all(each["finalizers"] == finalizers for each in patches.sent)
 

@@ -120,6 +120,7 @@ def test_what_others_refer_to_is_entered_before_them() -> None:
     before = [
         (resources.LIMIT_RANGES, resources.WORKLOADS),
         (resources.RUNTIME_CLASSES, resources.WORKLOADS),
+        (resources.TOPOLOGIES, resources.CLUSTER_QUEUES),
         (resources.RESOURCE_FLAVORS, resources.CLUSTER_QUEUES),
         (resources.ADMISSION_CHECKS, resources.CLUSTER_QUEUES),
         (resources.COHORTS, resources.CLUSTER_QUEUES),

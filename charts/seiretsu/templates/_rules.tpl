@@ -151,6 +151,11 @@
   resources: [queues/status]
   verbs: [patch]
 {{- end }}
+{{- if ne (toString (get $gates "TopologyAwareScheduling")) "false" }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [topologies]
+  verbs: [list, watch, patch]
+{{- end }}
 {{- if $configuration.seiretsu.queues.enable }}
 - apiGroups: [kueue.x-k8s.io]
   resources: [localqueues]

@@ -44,8 +44,8 @@ TWO_FLAVORS = """
 
 def node(labels: Labels = STANDARD, **amounts: str) -> Node:
     found = {name.replace("gpu", GPU): amount for name, amount in amounts.items()}
-    amounts = {name: quantity.amount(name, each) for name, each in found.items()}
-    return Node("n", {ARCH: "amd64", **labels}, allocatable=amounts)
+    allocatable = {name: quantity.amount(name, each) for name, each in found.items()}
+    return Node("n", {ARCH: "amd64", **labels}, allocatable=allocatable)
 
 
 def check(controller: str) -> str:
