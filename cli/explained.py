@@ -10,7 +10,7 @@ from api.names import Resource
 from api.objects import Raw, key_of
 from cli.table import columns
 from cli.target import document
-from core.explain.explanation import Explanation, Holder
+from core.explain.explanation import Explanation, Holder, Rooms
 from core.explain.parts import called
 from core.model.owner import GROUP, owner
 from seiretsu.running import Running
@@ -20,6 +20,8 @@ _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-
 _UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
 """A preemptor in Kueue's sentence."""
 _FIRST = (Resource.CLUSTER_QUEUES, Resource.COHORTS, Resource.RESOURCE_FLAVORS, Resource.WORKLOADS, "pods")
+MOST_TAKEN = 3
+"""So many workloads on one domain are named."""
 MOST_HIDDEN = 3
 """So many kinds of objects that may not be read are named."""
 
@@ -63,6 +65,7 @@ def plain(told: Explanation, running: Running | None = None, jobs: Mapping[str, 
             for cell in told.cells
         ],
         "heldBy": [_holder(each, known) for each in told.holders],
+        **({"topology": [_rooms(each, known) for each in told.rooms]} if told.rooms else {}),
         "fairShares": [{"clusterQueue": name, "share": share} for name, share in told.shares],
         "wouldHelp": [_with_jobs(way, known) for way in told.ways],
         "notReadable": list(told.unseen),
@@ -74,6 +77,43 @@ def plain(told: Explanation, running: Running | None = None, jobs: Mapping[str, 
             "problems": [{"reason": each.reason, "message": each.message} for each in running.troubles],
         }
     return document("Explanation", value)
+
+
+def _rooms(rooms: Rooms, jobs: Mapping[str, str]) -> Raw:
+    return {
+        "podSet": rooms.pod_set,
+        "flavor": rooms.flavor,
+        "level": rooms.level,
+        "wanted": rooms.wanted,
+        "unit": rooms.unit,
+        "required": rooms.required,
+        "domains": [
+            {
+                "name": each.domain,
+                "room": each.now,
+                "roomIfEmpty": each.ever,
+                "takenBy": [{"job": jobs.get(str(key), str(key)), "pods": pods} for key, pods in each.taken],
+            }
+            for each in rooms.domains
+        ],
+        "domainsNotShown": rooms.more,
+    }
+
+
+def _room_lines(rooms: Rooms) -> Iterator[str]:
+    """A table of the domains of a level."""
+    level = rooms.level.rpartition("/")[2]
+    units = rooms.unit if rooms.wanted == 1 else rooms.unit.replace("pod", "pods", 1).replace("slice", "slices", 1)
+    where = f"in one {level}" if rooms.required else f"close together, by {level}"
+    yield f"Topology: pod set {rooms.pod_set} asks for {rooms.wanted} {units} {where} of flavor {rooms.flavor}"
+    rows: list[tuple[str, ...]] = [(level.upper(), "ROOM NOW", "IF EMPTY", "TAKEN BY")]
+    for each in rooms.domains:
+        taken = [f"{key}: {pods} pod{'s' if pods > 1 else ''}" for key, pods in each.taken]
+        more = [f"{len(taken) - MOST_TAKEN} more"] if len(taken) > MOST_TAKEN else []
+        rows.append((each.domain, str(each.now), str(each.ever), ", ".join(taken[:MOST_TAKEN] + more) or "-"))
+    yield from columns(rows).splitlines()
+    if rooms.more:
+        yield f"and {rooms.more} with no more room than the last"
 
 
 def _holder(holder: Holder, jobs: Mapping[str, str]) -> Raw:
@@ -165,6 +205,9 @@ def _lines(told: Explanation) -> Iterator[str]:
             rows.append((c.flavor_resource.flavor, c.flavor_resource.resource, *amounts))  # type: ignore[arg-type]
         yield ""
         yield from columns(rows).splitlines()
+    for rooms in told.rooms:
+        yield ""
+        yield from _room_lines(rooms)
     if told.holders:
         yield ""
         yield "Held by"

@@ -15,7 +15,8 @@ from msgspec import structs
 
 from api import quantity
 from api.names import PODS_RESOURCE, CheckState, Condition, PendingReason
-from core.explain.explanation import Cell, Explanation, Holder
+from core.explain import topology
+from core.explain.explanation import Cell, Explanation, Holder, Rooms
 from core.model import (
     AdmissionCheck,
     ClusterQueue,
@@ -87,6 +88,7 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
         ahead=tuple(keys[: place - 1]),
         cells=question.cells(),
         holders=question.holders(),
+        rooms=question.rooms(),
     )
     before = _in_the_way(state, order, place, now) if place > 1 else None
     if isinstance(decision, Wait):
@@ -351,7 +353,23 @@ class _Question:
             if held.uses(short)
         ]
         mine = self.cluster_queue
+        if not short:
+            found = self._placed()
         return tuple(sorted(found, key=lambda h: (h.cluster_queue != mine, -sum(h.amounts.values()), h.key)))
+
+    def _placed(self) -> list[Holder]:
+        """The workloads on domains of the flavors in which it would be placed: quota is free, and no room."""
+        arena = self.arena()
+        flavors = {each.flavor for each in topology.rooms(arena, self.node(), self.workload)}
+        return [
+            Holder(held.workload.key, held.cluster_queue, held.workload.priority, held.usage.quota)
+            for held in topology.holders(arena)
+            if any(fr.flavor in flavors for fr in held.usage.quota)
+        ]
+
+    def rooms(self) -> tuple[Rooms, ...]:
+        """Returns the room on domains, for pod sets that are placed in a topology."""
+        return topology.rooms(self.arena(), self.node(), self.workload)
 
     def _reserved(self) -> Iterable[Reservation]:
         return (held for node in self.tree().values() for held in node.reserved.values())
@@ -367,6 +385,9 @@ class _Question:
         ends = self._ends()
         if ends:
             yield f"it fits when {_list(ends)} {'ends' if len(ends) == 1 else 'have ended'}"
+        if not self.short():
+            moved = topology.moves(self.arena(), self.node(), self.workload)
+            yield from [moved] if moved else []
         yield from self._more_quota()
         yield from self._priority(decision)
 

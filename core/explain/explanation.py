@@ -35,13 +35,43 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainRoom:
+    """A domain of a topology: how many units of a pod set fit there now, and would if nothing were there; and the
+    workloads with pods there, with their number.
+    """
+
+    domain: str
+    now: int
+    ever: int
+    taken: tuple[tuple[Key, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """The domains of a level in which a pod set might be placed, those with most room first; ``more`` are not listed.
+
+    ``wanted`` are units: pods, or slices of them. ``level`` is a node label.
+    """
+
+    pod_set: str
+    flavor: str
+    level: str
+    wanted: int
+    unit: str
+    required: bool
+    domains: tuple[DomainRoom, ...]
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """``place`` is the queue position from 1, of ``waiting`` in total; ``rivals`` wait in other ClusterQueues of its
     cohort.
 
     ``ways`` are sentences, each of which would let it start. ``before`` is the message of its last eviction. With fair
     sharing, ``shares`` are the weighted shares of the ClusterQueues that compete, the lowest first. ``unseen`` are the
-    objects that could not be read. ``summary`` is about all pods or groups of the object that was asked for.
+    objects that could not be read. ``summary`` is about all pods or groups of the object that was asked for. ``rooms``
+    is where in a topology there is room, for pod sets that are placed in one.
     """
 
     key: Key
@@ -58,6 +88,7 @@ class Explanation:
     ahead: tuple[Key, ...] = ()
     cells: tuple[Cell, ...] = ()
     holders: tuple[Holder, ...] = ()
+    rooms: tuple[Rooms, ...] = ()
     ways: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     summary: str = ""

@@ -88,7 +88,7 @@ class PlacementKind:
         checks: Mapping[str, AdmissionCheck],
     ) -> PlacementCapacity | None:
         """Returns the unused domains of these flavors; None if none has a topology."""
-        found = {name: domains for name, flavor in flavors.items() if (domains := self._domains(flavor)) is not None}
+        found = {name: domains for name, flavor in flavors.items() if (domains := self.domains(flavor)) is not None}
         if not found:
             return None
         rules = {name: _rules(queue, flavors, checks) for name, queue in queues.items()}
@@ -129,7 +129,7 @@ class PlacementKind:
         for name in flavors:
             self._unused.pop(name, None)
 
-    def _domains(self, flavor: ResourceFlavor) -> Domains | None:
+    def domains(self, flavor: ResourceFlavor) -> Domains | None:
         """The unused domains of a flavor, as built before if nothing has changed."""
         topology = self.topologies.get(flavor.topology_name) if flavor.topology_name is not None else None
         if topology is None:
@@ -160,6 +160,20 @@ class PlacementCapacity:
         return isinstance(other, PlacementCapacity) and self.usage() == other.usage() and self._rules == other._rules
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def domains(self) -> Mapping[str, Domains]:
+        """The domains of each flavor, with usage."""
+        return self._domains
+
+    @property
+    def options(self) -> Options:
+        """The feature gates of placement."""
+        return _options(self._policy)
+
+    def places_all(self, cluster_queue: str) -> bool:
+        """Whether all flavors of a ClusterQueue have a topology, so that pods are placed that do not ask for it."""
+        return cluster_queue in self._rules and self._rules[cluster_queue].only
 
     def copy(self) -> PlacementCapacity:
         """Returns the same domains with separate usage."""
