@@ -10,21 +10,25 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from api import quantity
 from api.objects import Raw
+from cli import domains
 from cli.bands import Band, bands, totals
+from cli.domains import DomainBand
 from cli.simulator import Played
 from cli.table import columns
 from core.model import Key
 from core.simulation.fleet import WorkerChoice
 from core.simulation.simulation import Course, PlayedAttempt
+from core.topology.nodes import Domains
 
 MOST_ROWS = 40
 MOST_NOTES = 20
 MOST_NAMES = 5
 MOST_CHANGES = 10
+MOST_DOMAINS = 3
 WIDTH = 118
 
 
@@ -42,18 +46,22 @@ def summary(played: Played, last: float | None = None) -> Raw:
         workload = course.arrival.workload
         mine[local.get(Key(workload.key.namespace, workload.queue), "")].append(course)
     used: dict[str, list[Band]] = defaultdict(list)
+    placed = domains.domains_of(played.state)
     every = bands(timeline, reservations.cluster_queues)
     for band in every:
         used[band.cluster_queue].append(band)
     return {
         "end": timeline.end,
         "workloads": [
-            _course(course, played, over) for key, course in timeline.courses.items() if key not in played.copies
+            _course(course, played, over, placed)
+            for key, course in timeline.courses.items()
+            if key not in played.copies
         ],
         "refused": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate == "refused"],
         "notQueued": [_unplayed(one.key, one.at, one.message) for one in played.unplayed if one.fate != "refused"],
         "clusterQueues": [_queue(name, mine[name], used[name], over) for name in sorted(reservations.cluster_queues)],
         "flavors": [_used(band, over) for band in totals(every, reservations.cohorts)],
+        **({"topologies": _topologies(domains.bands(timeline, placed), over)} if placed else {}),
         "remarks": played.remarks,
         **({"workers": {name: summary(one, over) for name, one in played.workers.items()}} if played.workers else {}),
     }
@@ -63,7 +71,33 @@ def _unplayed(key: Key, at: float, message: str) -> Raw:
     return {"job": str(key), "at": at, "message": message}
 
 
-def _course(course: Course, played: Played, end: float) -> Raw:
+def _topologies(found: Sequence[DomainBand], end: float) -> list[Raw]:
+    """The use of the domains of each flavor and resource, and how scattered the rest was."""
+    scattered = domains.fragmentation(found, end)
+    several: dict[tuple[str, str], list[DomainBand]] = defaultdict(list)
+    for band in found:
+        several[band.flavor, band.resource].append(band)
+    return [
+        {
+            "flavor": flavor,
+            "resource": resource,
+            "level": mine[0].level,
+            "fragmentation": scattered.get((flavor, resource), 0.0),
+            "domains": [
+                {
+                    "name": band.domain,
+                    "capacity": quantity.text(resource, band.capacity),
+                    "peak": quantity.text(resource, band.most),
+                    "utilisation": band.utilisation(end),
+                }
+                for band in mine
+            ],
+        }
+        for (flavor, resource), mine in several.items()
+    ]
+
+
+def _course(course: Course, played: Played, end: float, placed: Mapping[str, Domains]) -> Raw:
     workload = course.arrival.workload
     job = played.jobs[workload.key]
     warnings = played.warnings.get(job, ())
@@ -75,7 +109,7 @@ def _course(course: Course, played: Played, end: float) -> Raw:
         "arrived": course.arrival.at,
         "waited": course.waited(end),
         "finished": course.finished,
-        "attempts": [_attempt(attempt, workload.key, played) for attempt in course.attempts],
+        "attempts": [_attempt(attempt, workload.key, played, placed) for attempt in course.attempts],
         "waits": [{"at": at, "reason": reason, "message": message} for at, reason, message in course.waits],
         **_dispatched(played.choices.get(workload.key, ())),
         **({"warnings": list(warnings)} if warnings else {}),
@@ -104,13 +138,15 @@ def _flavors(attempt: PlayedAttempt) -> list[str]:
     return sorted({flavor for pod_set in attempt.admission.pod_sets for flavor in pod_set.flavors.values()})
 
 
-def _attempt(attempt: PlayedAttempt, key: Key, played: Played) -> Raw:
+def _attempt(attempt: PlayedAttempt, key: Key, played: Played, placed: Mapping[str, Domains]) -> Raw:
+    on = domains.ran_on(attempt, placed)
     told: Raw = {
         "clusterQueue": attempt.cluster_queue,
         "flavors": _flavors(attempt),
         "pods": sum(p.count for p in attempt.admission.pod_sets),
         "started": attempt.started,
         "ended": attempt.ended,
+        **({"domains": on} if on else {}),
         **_in_worker(key, attempt.started, played),
     }
     if attempt.preemptor is not None:
@@ -181,11 +217,8 @@ def _parts(told: Raw, most: int, or_else: str = "") -> list[str]:
     quotas += [_used_row(q["name"], u) for q in told["clusterQueues"] for u in q["used"]]
     if len(told["clusterQueues"]) > 1:
         quotas += [_used_row("(all)", u) for u in told["flavors"]]
-    return (
-        [text, *(columns(each) for each in (queues, quotas) if len(each) > 1)]
-        if text
-        else [columns(each) for each in (queues, quotas) if len(each) > 1]
-    )
+    tables = [columns(each) for each in (queues, quotas) if len(each) > 1]
+    return [*([text] if text else []), *tables, *map(_topology_table, told.get("topologies", ()))]
 
 
 def _workload_row(told: Raw) -> tuple[str, ...]:
@@ -204,7 +237,9 @@ def _workload_row(told: Raw) -> tuple[str, ...]:
 def _ran_on(attempt: Raw) -> str:
     worker = attempt.get("worker")
     if worker is None:
-        return f"{attempt['clusterQueue']} {','.join(attempt['flavors'])}".strip()
+        where = f"{attempt['clusterQueue']} {','.join(attempt['flavors'])}".strip()
+        on = list(attempt.get("domains", ()))
+        return f"{where}: {_names(on, MOST_DOMAINS)}" if on else where
     return f"{worker['name']}: {worker.get('clusterQueue', '')} {','.join(worker.get('flavors', ()))}".strip(": ")
 
 
@@ -253,9 +288,9 @@ def _elsewhere_of(told: Raw) -> Iterable[str]:
         yield f"not in worker cluster {name}: {why}"
 
 
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMES])
-    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+def _names(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def wrapped(text: str, *, first: str = "") -> str:
@@ -275,6 +310,22 @@ def _queue_row(told: Raw) -> tuple[str, ...]:
     counts = (str(told[k]) for k in ("workloads", "admitted", "finished", "preempted"))
     waits = (seconds(wait[k]) if wait else "-" for k in ("median", "p95", "longest"))
     return (told["name"], *counts, *waits)
+
+
+def _topology_table(told: Raw) -> str:
+    """The domains of a flavor that were used most, and the fragmentation."""
+    level = told["level"].rpartition("/")[2].upper()
+    rows: list[tuple[str, ...]] = [(level, "FLAVOR", "RESOURCE", "CAPACITY", "IN USE, MEAN", "PEAK")]
+    used = sorted(told["domains"], key=lambda each: -(each["utilisation"] or 0.0))
+    for each in used[:MOST_ROWS]:
+        mean = "-" if each["utilisation"] is None else f"{each['utilisation']:.0%}"
+        rows.append((each["name"], told["flavor"], told["resource"], each["capacity"], mean, each["peak"]))
+    more = f"and {len(used) - MOST_ROWS} more (-o json shows all)\n" if len(used) > MOST_ROWS else ""
+    scattered = (
+        f"Fragmentation of {told['resource']}: {told['fragmentation']:.0%} of what is free is outside of the"
+        f" {level.lower()} that has most of it (mean over the time)\n"
+    )
+    return columns(rows) + more + scattered
 
 
 def _used_row(name: str, told: Raw) -> tuple[str, ...]:

@@ -101,6 +101,16 @@ def live(scenario: Scenario, found: Iterable[Raw], now: float) -> Scenario:
     return replace(scenario, objects=tuple(objects.values()), start=now)
 
 
+def with_objects(scenario: Scenario, more: Iterable[Document]) -> Scenario:
+    """The scenario with more objects; ScenarioError where it has one of them already."""
+    mistakes = Mistakes()
+    objects = {_identity(document.raw): document for document in scenario.objects}
+    for document in more:
+        _put(objects, document, mistakes)
+    mistakes.raise_any()
+    return replace(scenario, objects=tuple(objects.values()))
+
+
 def changed(scenario: Scenario, patch: Path) -> Scenario:
     """Returns the scenario with each document of a file merged into the object or Job it names; new ones are added.
 

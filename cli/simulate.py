@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from api.objects import Raw
-from cli import fleet, live, report, scenario
+from cli import fleet, live, racks, report, scenario
 from cli.manifests import ScenarioError
 from cli.page import page
 from cli.picture import pictures
@@ -51,6 +51,20 @@ def command(
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A Configuration, as of seiretsu serve.")] = None,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FLAVOR=2x10x64,cpu=96",
+            help="Nodes of a flavor with a topology: how many at each of its levels, and what one has.",
+        ),
+    ] = None,
+    down: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL=VALUE",
+            help="Also without the nodes that have this label, e.g. a rack; both outcomes are shown.",
+        ),
+    ] = None,
     worker: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=PATH", help="A worker cluster of MultiKueue: its manifests, or a kubeconfig."),
@@ -78,9 +92,11 @@ def command(
             base = replace(base, remarks=(*base.remarks, f"assumed: {assumed}"))
             if fleet.dispatches(base):
                 base, workers = fleet.live_workers(base, workers, here, chosen, now)
+        base = scenario.with_objects(base, racks.nodes(nodes or [], base.objects))
         scenarios = {"as it is": base}
-        if what_if is not None:
-            scenarios[f"with {what_if.name}"] = scenario.changed(base, what_if)
+        if what_if is not None or down:
+            title, other = _other(base, what_if, down or [])
+            scenarios[title] = other
         fleet.check(given, scenarios.values(), chosen)
         _can_draw(plot, len(scenarios))
         played = {title: fleet.play(one, workers, chosen, until=end, run_for=rest) for title, one in scenarios.items()}
@@ -91,6 +107,14 @@ def command(
         sources = [*(["a live cluster"] if from_cluster else []), *(file.name for file in files or [])]
         _draw(played, told, plot, f"Simulation of {', '.join(sources)}{f', {assumed}' if from_cluster else ''}")
         typer.echo(f"Drawn: {plot}", err=True)
+
+
+def _other(base: scenario.Scenario, what_if: Path | None, down: list[str]) -> tuple[str, scenario.Scenario]:
+    """The scenario to compare with, and its title."""
+    titles = [f"without {' and '.join(down)}"] if down else []
+    if what_if is not None:
+        base, titles = scenario.changed(base, what_if), [f"with {what_if.name}", *titles]
+    return ", ".join(titles), replace(base, objects=racks.without(down, base.objects))
 
 
 def _print(told: dict[str, Raw], output: Format) -> None:
