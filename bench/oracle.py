@@ -27,6 +27,7 @@ from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy, To
 from core.quota.active import COHORT_CYCLE
 from core.quota.placement import PlacementCapacity, needs_second_pass
 from core.quota.shares import share
+from core.quota.usage import Reservation
 from core.scheduling.cycle import schedule
 from core.state.state import State
 from core.wire import decode
@@ -134,7 +135,7 @@ def outcome(given: Raw) -> Raw:
     plan = schedule(state.snapshot(), heads, policy, now)
     looked = {str(head.workload.key) for head in heads}
     without = {str(key_of(raw)) for raw in given["workloads"] if not _reserved(raw)}
-    holding = {key for key in state.workloads if key in state.reservations}
+    holding = {key: held for key in state.workloads if (held := state.reservations.get(key)) is not None}
     decided = _decisions(plan, holding)
     if state.placement is not None:
         for key in sorted(holding):
@@ -142,6 +143,8 @@ def outcome(given: Raw) -> Raw:
                 decided.setdefault(str(key), {"outcome": "Unchanged"})["secondPass"] = True
     state.apply(plan)
     state.check()
+    for key in _replaced(plan) & holding.keys():
+        _hold_still(state, holding[key])
     described: Raw = {
         "workloads": decided,
         "untouched": sorted(without - looked),
@@ -156,6 +159,20 @@ def outcome(given: Raw) -> Raw:
     if domains:
         described["tasUsage"] = domains
     return described
+
+
+def _replaced(plan: Plan) -> set[Key]:
+    """The slices of elastic jobs that others have replaced."""
+    reserves = (each.workload for each in plan.decisions if isinstance(each, Reserve))
+    return {workload.replaces for workload in reserves if workload.replaces is not None}
+
+
+def _hold_still(state: State, held: Reservation) -> None:
+    """Counts a slice that was replaced, as Kueue does until it is finished, which is after the cycle."""
+    arena = state.reservations.arenas[state.reservations.arena_of[held.cluster_queue]]
+    node = arena.queues[held.cluster_queue]
+    arena.add(node, held.usage)
+    node.reserved = {**node.reserved, held.workload.key: held}
 
 
 def _reserved(raw: Raw) -> bool:

@@ -28,10 +28,11 @@ from core.model import (
     TopologyAssignment,
     Workload,
 )
+from core.model.owner import GROUP
 from core.model.policy import TopologyPolicy
 from core.quota.capacity import Amounts, Shortage
 from core.quota.usage import Reservation
-from core.topology import Asked, Domains, Misfit, Options, place
+from core.topology import Asked, Domains, Misfit, Options, place, replacement
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS
 from core.wire import decode
@@ -192,19 +193,35 @@ class PlacementCapacity:
             self._count(place_, -count)
 
     def fits(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> bool:
-        """Whether so many more pods fit on each domain, all pod sets together. A domain without nodes has no room."""
-        more = {key: count for key, count in amounts.items() if isinstance(key, Place) and key.flavor in self._domains}
+        """Whether so many more pods fit on each domain, all pod sets together. A domain without nodes has no room.
+
+        Pods that stay where they are (0 more) have no room on a domain that is beyond its capacity without them, e.g.
+        because a head that preempts has reserved it.
+        """
         needed: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
-        for key, count in more.items():
-            shared = min(name for name in self._domains if name == key.flavor or self._share(key.flavor, name))
-            total = needed.setdefault((shared, key.values), {})
+        places = [(key, count) for key, count in amounts.items() if isinstance(key, Place)]
+        for key, count in places:
+            total = needed.setdefault(self._domain(key), {})
             for resource, amount in (*key.requests, (PODS, 1)):
                 total[resource] = total.get(resource, 0) + amount * count
-        for key, count in more.items():
-            shared = min(name for name in self._domains if name == key.flavor or self._share(key.flavor, name))
-            if count > 0 and not _has(self._domains[key.flavor], key.values, needed[shared, key.values]):
-                return False
-        return True
+        return all(self._has(key, needed[self._domain(key)]) for key, count in places if count >= 0)
+
+    def _domain(self, key: Place) -> tuple[str, tuple[str, ...]]:
+        """A domain, with one flavor for all that count its usage together."""
+        together = (name for name in self._domains if name == key.flavor or self._share(key.flavor, name))
+        return min(together, default=key.flavor), key.values
+
+    def _has(self, key: Place, needed: Requests) -> bool:
+        """Whether the domain of a place has what is needed there of the resources that its pods request."""
+        if key.flavor not in self._domains:
+            return True
+        domains = self._domains[key.flavor]
+        leaf = domains.number(key.values)
+        if leaf is None:
+            return False
+        free = domains.free(leaf)
+        requested = [PODS, *(resource for resource, amount in key.requests if amount)]
+        return all(needed[resource] <= free.get(resource, 0) for resource in requested)
 
     def usage(self) -> dict[str, dict[tuple[str, ...], tuple[Requests, Requests]]]:
         """Returns by flavor and domain (as assignments name it) its capacity, and what workloads use of it."""
@@ -247,7 +264,7 @@ class PlacementCapacity:
     ) -> tuple[dict[str, list[Asked]] | Shortage, set[str]]:
         """The pod sets to place, by flavor, and those whose domains are decided later."""
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
-        before = _topologies(replaced)
+        before = _assigned(replaced.workload.admission if replaced is not None else None)
         asked: dict[str, list[Asked]] = {}
         delayed: set[str] = set()
         for given in admission.pod_sets:
@@ -307,9 +324,7 @@ class PlacementCapacity:
         found: dict[str, TopologyAssignment] = {}
         for flavor in sorted(asked):
             if workload.unhealthy_nodes:
-                placed: Mapping[str, TopologyAssignment | Misfit] = {
-                    each.pod_set.name: Misfit("no replacement yet") for each in asked[flavor]
-                }
+                placed = self._replaced(workload, asked[flavor], domains[flavor])
             else:
                 placed = place(domains[flavor], asked[flavor], options)
             for each in asked[flavor]:
@@ -326,6 +341,17 @@ class PlacementCapacity:
                             domains[other].add(domain.values, each.per_pod, domain.count)
         return found
 
+    def _replaced(
+        self, workload: Workload, asked: list[Asked], domains: Domains
+    ) -> Mapping[str, TopologyAssignment | Misfit]:
+        """Other domains for the pods on the first node that failed. A workload that is one Pod keeps its node: the Pod
+        cannot move, and its Workload does not outlive it.
+        """
+        assigned = _assigned(workload.admission)
+        if self._policy.keep_pod_owned and _is_single_pod(workload):
+            return {each.pod_set.name: assigned[each.pod_set.name] for each in asked}
+        return replacement(domains, asked, assigned, workload.unhealthy_nodes[0], _options(self._policy))
+
     def _count(self, key: Hashable, count: int) -> None:
         assert isinstance(key, Place)
         if key.flavor not in self._domains:
@@ -337,16 +363,9 @@ class PlacementCapacity:
 
     def _share(self, one: str, other: str) -> bool:
         """Whether two flavors count their usage of a hostname together."""
-        by_hostname = self._domains[one].tree.by_hostname and self._domains[other].tree.by_hostname
-        return self._policy.overlapping_flavors and by_hostname
-
-
-def _has(domains: Domains, values: tuple[str, ...], needed: Requests) -> bool:
-    leaf = domains.number(values)
-    if leaf is None:
-        return False
-    free = domains.free(leaf)
-    return all(amount <= free.get(resource, 0) for resource, amount in needed.items() if amount > 0)
+        if not self._policy.overlapping_flavors or one not in self._domains:
+            return False
+        return self._domains[one].tree.by_hostname and self._domains[other].tree.by_hostname
 
 
 def _rules(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]) -> _Rules:
@@ -371,8 +390,8 @@ def _options(policy: TopologyPolicy) -> Options:
     )
 
 
-def _topologies(replaced: Reservation | None) -> dict[str, TopologyAssignment]:
-    admission = replaced.workload.admission if replaced is not None else None
+def _assigned(admission: Admission | None) -> dict[str, TopologyAssignment]:
+    """The domains by pod set."""
     if admission is None:
         return {}
     return {given.name: given.topology for given in admission.pod_sets if given.topology is not None}
@@ -387,6 +406,11 @@ def _updates(workload: Workload, pod_set: str) -> tuple[Placement, ...]:
         for update in check.pod_set_updates
         if update.get("name") == pod_set
     )
+
+
+def _is_single_pod(workload: Workload) -> bool:
+    owner = workload.owner
+    return owner is not None and (owner.group, owner.kind) == ("", "Pod") and not owner.name.startswith(GROUP)
 
 
 def _completed(given: PodSetAssignment, found: Mapping[str, TopologyAssignment], delayed: set[str]) -> PodSetAssignment:

@@ -455,7 +455,9 @@ class State:
             return
         self._second_pass.discard(key)
         self._placed[key] = decision
+        changed = set(self._changed)
         self._count(self.workloads[key])
+        self._changed = changed  # the domains that it leaves are offered to parked workloads after this plan
 
     def _assume(self, key: Key, decision: Reserve) -> None:
         workload = self.workloads[key]
