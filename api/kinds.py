@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, V1BETA1, V1BETA2, Kind, Resource
+from api.names import GROUP, STORAGE_VERSION, V1ALPHA1, V1BETA1, V1BETA2, Kind, Plural
 from api.v1alpha1 import cohort as v1alpha1_cohort
 from api.v1alpha1 import queues as v1alpha1
 from api.v1beta1 import admission_check as v1beta1_check
@@ -130,7 +130,7 @@ def _versions(
 KINDS: tuple[KindSpec, ...] = (
     KindSpec(
         Kind.RESOURCE_FLAVOR,
-        Resource.RESOURCE_FLAVORS,
+        Plural.RESOURCE_FLAVORS,
         (
             *_versions(ResourceFlavor, ResourceFlavor, status=False),
             Version(V1ALPHA1, v1alpha1.ResourceFlavor, status=False, deprecated=True),
@@ -139,7 +139,7 @@ KINDS: tuple[KindSpec, ...] = (
     ),
     KindSpec(
         Kind.CLUSTER_QUEUE,
-        Resource.CLUSTER_QUEUES,
+        Plural.CLUSTER_QUEUES,
         (
             Version(V1BETA2, ClusterQueue, _cluster_queue("cohortName")),
             Version(V1BETA1, v1beta1_queue.ClusterQueue, _cluster_queue("cohort"), deprecated=True),
@@ -149,7 +149,7 @@ KINDS: tuple[KindSpec, ...] = (
     ),
     KindSpec(
         Kind.LOCAL_QUEUE,
-        Resource.LOCAL_QUEUES,
+        Plural.LOCAL_QUEUES,
         _versions(LocalQueue, v1beta1_local.LocalQueue, columns=_LOCAL_QUEUE),
         # Kueue has `queue` and `queues` as short names. They are the names of v0.1's kind Queue, and the API server
         # refuses a second kind with the same name; a category may have the same name, and kubectl looks up categories
@@ -160,38 +160,38 @@ KINDS: tuple[KindSpec, ...] = (
     ),
     KindSpec(
         Kind.QUEUE,
-        Resource.QUEUES,
+        Plural.QUEUES,
         (Version(V1ALPHA1, v1alpha1.Queue, _LOCAL_QUEUE[:2], deprecated=True),),
         namespaced=True,
     ),
     KindSpec(
         Kind.WORKLOAD,
-        Resource.WORKLOADS,
+        Plural.WORKLOADS,
         _versions(Workload, v1beta1_workload.Workload, columns=_WORKLOAD, selectable=_ADMITTED_BY),
         short_names=("kwl", "kueueworkload", "kueueworkloads"),
         namespaced=True,
     ),
     KindSpec(
         Kind.WORKLOAD_PRIORITY_CLASS,
-        Resource.WORKLOAD_PRIORITY_CLASSES,
+        Plural.WORKLOAD_PRIORITY_CLASSES,
         _versions(WorkloadPriorityClass, WorkloadPriorityClass, columns=_VALUE, status=False),
         short_names=("wpc",),
     ),
     KindSpec(
         Kind.COHORT,
-        Resource.COHORTS,
+        Plural.COHORTS,
         (*_versions(Cohort, Cohort), Version(V1ALPHA1, v1alpha1_cohort.Cohort, status=False, deprecated=True)),
         short_names=("co",),
     ),
     KindSpec(
         Kind.ADMISSION_CHECK,
-        Resource.ADMISSION_CHECKS,
+        Plural.ADMISSION_CHECKS,
         _versions(AdmissionCheck, v1beta1_check.AdmissionCheck),
         short_names=("ac",),
     ),
     KindSpec(
         Kind.TOPOLOGY,
-        Resource.TOPOLOGIES,
+        Plural.TOPOLOGIES,
         (
             *_versions(Topology, Topology, status=False),
             Version(V1ALPHA1, Topology, status=False, deprecated=True),
@@ -200,19 +200,19 @@ KINDS: tuple[KindSpec, ...] = (
     ),
     KindSpec(
         Kind.PROVISIONING_REQUEST_CONFIG,
-        Resource.PROVISIONING_REQUEST_CONFIGS,
+        Plural.PROVISIONING_REQUEST_CONFIGS,
         _versions(ProvisioningRequestConfig, ProvisioningRequestConfig, status=False),
         short_names=("prc",),
     ),
     KindSpec(
         Kind.MULTIKUEUE_CONFIG,
-        Resource.MULTIKUEUE_CONFIGS,
+        Plural.MULTIKUEUE_CONFIGS,
         _versions(MultiKueueConfig, v1beta1_multikueue.MultiKueueConfig, status=False),
         short_names=("mkconf",),
     ),
     KindSpec(
         Kind.MULTIKUEUE_CLUSTER,
-        Resource.MULTIKUEUE_CLUSTERS,
+        Plural.MULTIKUEUE_CLUSTERS,
         _versions(MultiKueueCluster, v1beta1_multikueue.MultiKueueCluster, columns=_CLUSTER),
         short_names=("mkc",),
     ),

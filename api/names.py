@@ -65,7 +65,7 @@ class Kind:
     WORKLOAD_PRIORITY_CLASS: Final = "WorkloadPriorityClass"
 
 
-class Resource:
+class Plural:
     """Seiretsu's own kinds, as in URLs."""
 
     ADMISSION_CHECKS: Final = "admissionchecks"

@@ -23,7 +23,7 @@ DEFAULT_LIMIT, MAX_LIMIT = 1000, 5000
 """An answer is encoded in one step of the event loop: 5000 workloads are 1.8 MB, about 30 ms."""
 
 
-class Asked(NamedTuple):
+class AskedQueue(NamedTuple):
     """The queue that a request is about; a ClusterQueue has no namespace."""
 
     version: str
@@ -39,7 +39,7 @@ class Page(NamedTuple):
     limit: int
 
 
-def asked(path: str) -> Asked | None:
+def asked(path: str) -> AskedQueue | None:
     """Returns the queue that a path is about; None for any other path."""
     match path.strip("/").split("/"):
         case ["apis", group, version, resource, name, subresource]:
@@ -49,7 +49,7 @@ def asked(path: str) -> Asked | None:
         case _:
             return None
     known = group == GROUP and version in VERSIONS and subresource == SUBRESOURCE
-    return Asked(version, resource, namespace, name) if known and resource == wanted and name else None
+    return AskedQueue(version, resource, namespace, name) if known and resource == wanted and name else None
 
 
 def page(query: str) -> Page:
@@ -124,7 +124,7 @@ def failure(code: int, message: str) -> Raw:
     }
 
 
-def not_found(about: Asked) -> str:
+def not_found(about: AskedQueue) -> str:
     """Returns the message about a queue that does not exist."""
     return f'{about.resource.removesuffix("s")}.{GROUP} "{about.name}" not found'
 

@@ -39,7 +39,7 @@ from certs.pki import CertificateError
 from certs.store import BundleTarget
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
-from controller.kube.events import ObjectReference, Recorder
+from controller.kube.events import EventSender, ObjectReference
 from core.state.lookup import Lookup
 from operations.install import NotEstablishedError, await_admission, install_definitions
 from operations.objects import MUTATING, VALIDATING
@@ -49,7 +49,7 @@ from webhook.configurations import HookOptions as HookOptions
 from webhook.configurations import mutating, validating
 from webhook.conversion import convert
 from webhook.routes import routes
-from webhook.settings import Account, Context
+from webhook.settings import Context, ControllerAccount
 
 log = structlog.get_logger("seiretsu")
 
@@ -64,7 +64,7 @@ writer (409).
 """
 
 
-class Controller(Protocol):
+class ControllerInterface(Protocol):
     """The interface of the controller."""
 
     @property
@@ -95,16 +95,16 @@ class Composition:
     """One process: `start()` starts everything, `stop()` ends it; `tasks` owns the background tasks."""
 
     def __init__(
-        self, setup: Setup, client: Client, controller: Controller, metrics: ProcessMetrics | None = None
+        self, setup: Setup, client: Client, controller: ControllerInterface, metrics: ProcessMetrics | None = None
     ) -> None:
         self.setup = setup
         self.client = client
         self.controller = controller
         self.tasks = Tasks()
         self.metrics = metrics or ProcessMetrics()
-        self.account = Account()
+        self.account = ControllerAccount()
         self._enforced = False
-        self.recorder = Recorder(client)
+        self.recorder = EventSender(client)
         self._pod: ObjectReference | None = None
         self.heartbeat = Heartbeat(self.metrics)
         self.watchdog = Watchdog(self.heartbeat.late)
@@ -192,7 +192,7 @@ class Composition:
         client = self.controller.client
         shared = self.setup.install and not client.impersonate
         user = await user_info(client)
-        self.account = Account(str(user.get("username", "")), shared=shared)
+        self.account = ControllerAccount(str(user.get("username", "")), shared=shared)
         self._pod = pod_of(user, self.setup.namespace)
 
     async def _install_policies(self) -> None:

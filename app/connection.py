@@ -90,7 +90,7 @@ class Protocol:
         await self.context.terminated.set()
 
 
-class Connection:
+class ServedConnection:
     """Serves the requests of one socket, one after the other. When `run()` returns, the socket is closed."""
 
     def __init__(

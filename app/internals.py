@@ -19,7 +19,7 @@ from certs.plan import RotationStep
 from controller.kube.client import Client
 from controller.kube.flow.budget import Budget
 from controller.kube.reflector import Reflector
-from controller.reconcilers.guard import DEEDS, Guard
+from controller.reconcilers.guard import DEEDS, PodGuard
 
 PAUSES: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
@@ -62,7 +62,7 @@ def of_controller(
     reflectors: Iterable[Reflector[Any]],
     budget: Budget,
     leads: Callable[[], bool],
-    guard: Guard | None = None,
+    guard: PodGuard | None = None,
 ) -> Iterator[Metric]:
     """Yields what is known of the controller."""
     leader = GaugeMetricFamily("seiretsu_leader", "1 if this replica leads: it admits and writes")

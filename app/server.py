@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import structlog
 from starlette.types import ASGIApp
 
-from app.connection import Connection, ConnectionStage, Deadlines, Protocol, release
+from app.connection import ConnectionStage, Deadlines, Protocol, ServedConnection, release
 
 log = structlog.get_logger("seiretsu.http")
 
@@ -91,7 +91,7 @@ class Listener:
     address: Address
     tls: ssl.SSLContext | None = None
     bound: Address | None = field(default=None, init=False)
-    open: dict[asyncio.Task[None], Connection | None] = field(default_factory=dict, init=False)
+    open: dict[asyncio.Task[None], ServedConnection | None] = field(default_factory=dict, init=False)
     """The connections by their tasks, the oldest first; None before the end of the handshake."""
 
 
@@ -140,7 +140,7 @@ class Server:
                 connection.cut()
         await _ended([task for task, _ in self._open()], 1)
 
-    def _open(self) -> list[tuple[asyncio.Task[None], Connection | None]]:
+    def _open(self) -> list[tuple[asyncio.Task[None], ServedConnection | None]]:
         return [each for listener in self.listeners for each in listener.open.items()]
 
     async def _listen(self, listener: Listener) -> None:
@@ -217,7 +217,7 @@ class Server:
         except OSError as error:
             release(error)
             return  # the client spoke no TLS, another version of it, or nothing in time: not an error of the server
-        connection = Connection(listener.app, self._protocol, streams, self._deadlines)
+        connection = ServedConnection(listener.app, self._protocol, streams, self._deadlines)
         listener.open[task] = connection
         await connection.run()
 

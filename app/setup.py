@@ -14,12 +14,11 @@ from api.configuration import Configuration, Loaded
 from app import tls
 from app.server import Address, Farewell
 from certs import pki
-from controller.settings import Settings as ControllerSettings
-from controller.settings import from_configuration
+from controller.settings import ControllerSettings, from_configuration
 from webhook.configurations import Endpoint
 from webhook.expressions import compiled
 from webhook.policy import policy
-from webhook.settings import Controllers, Settings
+from webhook.settings import TrustedControllers, WebhookSettings
 
 LOCAL_FAREWELL = Farewell(lame_duck=1.0, calls=4.0)
 CLUSTER_FAREWELL = Farewell(lame_duck=10.0, calls=4.0)
@@ -66,7 +65,7 @@ class Setup:
 
     bind: Address
     install: bool
-    settings: Settings
+    settings: WebhookSettings
     service: str
     secret: str
     service_port: int = 443
@@ -172,13 +171,13 @@ def _others_may_run(options: SetupOptions, configuration: Configuration) -> bool
     return not options.install or "leader_elect" in configuration.leader_election.model_fields_set
 
 
-def admission_settings(loaded: Loaded, namespace: str | None = None) -> Settings:
+def admission_settings(loaded: Loaded, namespace: str | None = None) -> WebhookSettings:
     """Returns the part of a Configuration that hooks and handlers use; ``namespace`` replaces that of the
     Configuration.
     """
     configuration = loaded.configuration
     integrations = configuration.integrations
-    return Settings(
+    return WebhookSettings(
         namespace=namespace or configuration.namespace,
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
         managed_jobs_namespace_selector=configuration.managed_namespaces,
@@ -187,7 +186,7 @@ def admission_settings(loaded: Loaded, namespace: str | None = None) -> Settings
         gates=loaded.gates,
         feedback=policy(configuration.seiretsu.feedback),
         expressions=compiled(configuration.seiretsu.feedback),
-        controllers=Controllers(
+        controllers=TrustedControllers(
             frozenset(configuration.seiretsu.controllers.accounts), configuration.seiretsu.controllers.by_rights
         ),
     )

@@ -43,7 +43,7 @@ from controller.run.controller import Controller
 from core.jobs.kinds import POD
 from core.wire import decode
 from webhook.routes import routes
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
 CALLERS, WARM_SECONDS, CALL_SECONDS = 8, 0.5, 1.0
@@ -251,8 +251,8 @@ class Live(NamedTuple):
 async def _read_and_answer(port: int, rate: float, scratch: Path) -> Live:
     """Reads Workloads and pods into the controller's caches and answers calls from them, as ``serve`` does."""
     async with Client(Connection(f"http://127.0.0.1:{port}")) as client:
-        controller = Controller(client, controller_settings.Settings(frameworks=("batch/job", POD.framework)))
-        live, context = LiveContext(), Context(Settings(), controller.lookup)
+        controller = Controller(client, controller_settings.ControllerSettings(frameworks=("batch/job", POD.framework)))
+        live, context = LiveContext(), Context(WebhookSettings(), controller.lookup)
         now = datetime.now(UTC)
         authority = pki.new_authority(now, timedelta(days=1))
         live.load(

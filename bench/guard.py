@@ -29,11 +29,11 @@ from controller.cache.owners import Owners
 from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.config import Connection
-from controller.reconcilers.guard import Guard
+from controller.reconcilers.guard import PodGuard
 from controller.reconcilers.living import read
 from controller.reconcilers.managed import Managed
 from controller.run.watched import rows
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
 from core.state.state import State
@@ -120,13 +120,13 @@ def _caches(jobs: int) -> Caches:
 
 async def _measure(port: int, count: int) -> None:
     caches = _caches(count // PODS_OF_A_JOB)
-    settings = Settings()
+    settings = ControllerSettings()
     few = [pod(number) for number in range(count) if number // PODS_OF_A_JOB % NAMESPACES == 0]
     gc.collect()
     gc.freeze()  # as the app does when its caches are synced
     async with Client(Connection(f"http://127.0.0.1:{port}")) as client, Lag() as lag:
         recorder, writer = Found(few), Writer(client, caches.stores)
-        guard = Guard(caches, writer, client, Managed(caches, settings, Owners(caches)), recorder, settings)
+        guard = PodGuard(caches, writer, client, Managed(caches, settings, Owners(caches)), recorder, settings)
         before, cpu = _rss(), time.process_time()
         running = asyncio.create_task(guard.reflector.run())
         await guard.reflector.synced.wait()
@@ -144,7 +144,7 @@ async def _measure(port: int, count: int) -> None:
     await _one_too_many(guard, recorder)
 
 
-def _changes(guard: Guard, count: int) -> None:
+def _changes(guard: PodGuard, count: int) -> None:
     lines: dict[str, list[bytes]] = {"status": [], "ended": [], "new": []}
     for number in range(min(CHANGES, count)):
         raw, version = pod(number), 10_000_000 + 3 * number
@@ -160,7 +160,7 @@ def _changes(guard: Guard, count: int) -> None:
         print(f"  change  {what:6} CPU {used:3.0f} us, {size / 1024:.1f} KiB of the watch")
 
 
-async def _one_too_many(guard: Guard, found: Found) -> None:
+async def _one_too_many(guard: PodGuard, found: Found) -> None:
     more = pod(0)
     metadata = {**more["metadata"], "name": "more", "uid": "more", "resourceVersion": "99999999"}
     found.pods.append({**more, "metadata": metadata})

@@ -22,7 +22,7 @@ from api import quantity
 from api.feature_gates import enabled
 from api.names import Annotation
 from api.objects import key_of
-from core.model import FlavorResource, Key, Plan, PodSetAssignment, Raw, Reserve, Wait
+from core.model import FlavorResource, Key, Plan, PodSetAssignment, Raw, Reserve, StayPending
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy, TopologyPolicy
 from core.quota.active import COHORT_CYCLE
 from core.quota.placement import PlacementCapacity, needs_second_pass
@@ -196,10 +196,12 @@ def _decisions(plan: Plan, holding: Container[Key]) -> Raw:
                 if decision.workload.replaces in holding:
                     replaced = {"outcome": "Finished", "reason": "WorkloadSliceReplaced"}
                     found.setdefault(str(decision.workload.replaces), replaced)
-            case Wait(second_pass=True) if decision.victims and decision.victims[0].workload is decision.workload:
+            case StayPending(second_pass=True) if (
+                decision.victims and decision.victims[0].workload is decision.workload
+            ):
                 found[key] = {"outcome": "Evicted", "reason": decision.reason, "message": decision.message}
                 continue
-            case Wait():
+            case StayPending():
                 found[key] = {
                     "outcome": "SecondPassFailed" if decision.second_pass else "Pending",
                     **({} if decision.second_pass else {"reason": decision.reason}),

@@ -20,7 +20,7 @@ from api.objects import Raw, Resource
 from api.resources import EVENTS
 from cli import installation
 from cli.doctor import text
-from cli.target import UNREADABLE, As, AsGroup, Context, Kubeconfig, Target, UnreadableError, fail, target
+from cli.target import UNREADABLE, As, AsGroup, ChosenCluster, Context, Kubeconfig, UnreadableError, fail, target
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from core.diagnosis.findings import findings, unchecked
@@ -73,7 +73,7 @@ def _short(raw: Raw) -> Raw:
     return {**raw, "spec": {**raw["spec"], "versions": versions}}
 
 
-async def _connected(where: Target) -> tuple[dict[str, str], datetime]:
+async def _connected(where: ChosenCluster) -> tuple[dict[str, str], datetime]:
     async with Client(where.connection()) as client:
         return await collect(client)
 

@@ -12,7 +12,7 @@ from api.resources import NAMESPACES
 from controller.cache.caches import Caches
 from controller.run.watched import WATCHED
 from controller.scheduling.usage import consumed_of
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.model import Key, Workload
 from core.state.state import State
 from core.wire import decode
@@ -23,8 +23,8 @@ _PLAYED = {row.resource.kind: row.resource for row in WATCHED if row.played}
 class ClusterState:
     """State with objects of an API server; kinds that no decision depends on are passed over."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
+    def __init__(self, settings: ControllerSettings | None = None) -> None:
+        self.settings = settings or ControllerSettings()
         self.caches = Caches(State(self.settings.policy), WATCHED, self.settings.reading)
         self.caches.started = True
         self.state = self.caches.state

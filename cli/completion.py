@@ -13,7 +13,7 @@ from api import resources
 from api.names import Label
 from api.objects import Raw, Resource
 from cli.reader import Reader
-from cli.target import FailedError, Target
+from cli.target import ChosenCluster, FailedError
 from controller.kube import config
 from controller.kube.errors import ApiError
 from core.jobs.kinds import ALL, BATCH_JOB
@@ -102,7 +102,7 @@ def _names(given: Raw, resource: Resource | None, labels: str = "") -> Iterable[
         return []
     groups = given.get("as_group") or ()
     kubeconfig = Path(given["kubeconfig"]) if given.get("kubeconfig") else None
-    target = Target(
+    target = ChosenCluster(
         kubeconfig,
         given.get("context") or "",
         given.get("as_user") or "",

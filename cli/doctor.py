@@ -44,7 +44,7 @@ def command(
         raise typer.Exit(target.UNREADABLE)
 
 
-async def _read(where: target.Target) -> Facts:
+async def _read(where: target.ChosenCluster) -> Facts:
     async with Client(where.connection()) as client:
         return await installation.read(client)
 

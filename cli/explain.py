@@ -24,7 +24,7 @@ from cli.cluster_state import ClusterState
 from cli.explained import jobs_of, plain, text
 from cli.reader import Reader
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace, UsageError
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.explain.analysis import explain
 from core.explain.explanation import Explanation
 from core.explain.parts import Parts, needed, parts
@@ -91,10 +91,10 @@ def command(
         typer.echo(target.written(plain(told, pods, jobs), output), nl=False)
 
 
-def settings(config: Path | None) -> Settings:
+def settings(config: Path | None) -> ControllerSettings:
     """Returns the settings of a Configuration file, those of an empty one without; ScenarioError with its mistakes."""
     if config is None:
-        return Settings()
+        return ControllerSettings()
     from cli.world import rules  # with the models of the Configuration, which cost more than all else here
 
     return rules(config).controller
@@ -156,7 +156,7 @@ def _completed(given: Raw, incomplete: str) -> list[str]:
 
 
 def explanation(
-    found: live.Seen, name: str, namespace: str, now: float, chosen: Settings | None = None
+    found: live.Seen, name: str, namespace: str, now: float, chosen: ControllerSettings | None = None
 ) -> Explanation | str:
     """Returns why a job waits, as far as the objects that the user may read say it, or why there is no answer."""
     kind, _ = sought(name)
@@ -205,7 +205,7 @@ def sought(name: str) -> tuple[JobKind | PodOwner | None, str]:
 
 
 def answer(
-    objects: list[Raw], name: str, namespace: str, now: float, chosen: Settings | None = None
+    objects: list[Raw], name: str, namespace: str, now: float, chosen: ControllerSettings | None = None
 ) -> Explanation | str:
     """Returns the explanation of a Job or Workload among the objects of a cluster, or why there is none."""
     here = [o for o in objects if o["metadata"].get("namespace") == namespace]
@@ -219,7 +219,7 @@ def answer(
         found = [w for w in workloads if _is(w, wanted, kind)]
     if not found:
         return _without_workload(kind, here, wanted, namespace)
-    world = ClusterState(_as_marked(chosen or Settings(), workloads))
+    world = ClusterState(_as_marked(chosen or ControllerSettings(), workloads))
     for each in sorted(objects, key=lambda raw: raw["kind"] == "Workload"):
         world.add(each)
     for workload in world.workloads:
@@ -233,7 +233,7 @@ def answer(
     return Explanation(key, "finished", reason=done.reason, message=done.message)
 
 
-def _as_marked(chosen: Settings, workloads: list[Raw]) -> Settings:
+def _as_marked(chosen: ControllerSettings, workloads: list[Raw]) -> ControllerSettings:
     """The settings with concurrent admission if a Workload is marked as a parent: the feature gate is on in the
     controller.
     """

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from api import quantity
-from api.names import Resource
+from api.names import Plural
 from api.objects import Raw, key_of
 from cli.table import columns
 from cli.target import document
@@ -19,7 +19,7 @@ _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-
 """NAMESPACE/NAME in a sentence."""
 _UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
 """A preemptor in Kueue's sentence."""
-_FIRST = (Resource.CLUSTER_QUEUES, Resource.COHORTS, Resource.RESOURCE_FLAVORS, Resource.WORKLOADS, "pods")
+_FIRST = (Plural.CLUSTER_QUEUES, Plural.COHORTS, Plural.RESOURCE_FLAVORS, Plural.WORKLOADS, "pods")
 MOST_TAKEN = 3
 """So many workloads on one domain are named."""
 MOST_HIDDEN = 3

@@ -18,7 +18,7 @@ from cli import scenario, simulator
 from cli.manifests import Mistakes, ScenarioError
 from cli.scenario import DEFAULT_RUN_FOR, Scenario
 from cli.simulator import Entered, Played, enter
-from cli.target import Target, UnreadableError
+from cli.target import ChosenCluster, UnreadableError
 from cli.workers import worker, workers
 from cli.world import ConfiguredRules, World
 from controller.kube import config
@@ -50,7 +50,7 @@ def read(named: Iterable[str], now: float) -> dict[str, Scenario]:
             found[name] = Scenario()
         for path in kubeconfigs:
             try:
-                found[name] = _live(found[name], Target(path).connection(), now)
+                found[name] = _live(found[name], ChosenCluster(path).connection(), now)
             except UnreadableError as error:
                 mistakes.add(f"--worker {name}", error)
     mistakes.raise_any()

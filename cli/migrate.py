@@ -15,9 +15,9 @@ from cli.target import (
     UNREADABLE,
     As,
     AsGroup,
+    ChosenCluster,
     Context,
     Kubeconfig,
-    Target,
     UnreadableError,
     document,
     fail,
@@ -105,7 +105,9 @@ def text(problems: Sequence[tuple[str, DiagnosisFinding]], changes: Sequence[str
     return "".join(lines)
 
 
-def _steps(command: str, where: Target, dry_run: bool, do: Callable[[ClusterToMigrate], Awaitable[None]]) -> None:
+def _steps(
+    command: str, where: ChosenCluster, dry_run: bool, do: Callable[[ClusterToMigrate], Awaitable[None]]
+) -> None:
     async def run(client: Client) -> None:
         async with Client(client.connection, field_manager=HELM) as helm:
             await do(ClusterToMigrate(client, helm, typer.echo, dry_run))
@@ -113,7 +115,7 @@ def _steps(command: str, where: Target, dry_run: bool, do: Callable[[ClusterToMi
     _run(command, where, run)
 
 
-def _run(command: str, where: Target, do: Callable[[Client], Awaitable[Result]], output: str = "text") -> Result:
+def _run(command: str, where: ChosenCluster, do: Callable[[Client], Awaitable[Result]], output: str = "text") -> Result:
     async def connected(here: Connection) -> Result:
         async with Client(here) as client:
             return await do(client)

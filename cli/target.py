@@ -55,7 +55,7 @@ class UsageError(FailedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ChosenCluster:
     """Which cluster, and as whom. Empty fields: as kubectl would choose."""
 
     kubeconfig: Path | None = None
@@ -73,14 +73,14 @@ class Target:
             found = config.load(self.kubeconfig, self.context or None)
         except (config.ConfigError, OSError, ValueError) as error:
             raise UnreadableError(f"no cluster: {error}") from None
-        return replace(found, account=config.Account(self.user, self.groups)) if self.user else found
+        return replace(found, account=config.Impersonation(self.user, self.groups)) if self.user else found
 
 
 def target(
     kubeconfig: Path | None = None, context: str = "", as_user: str = "", as_group: list[str] | None = None
-) -> Target:
+) -> ChosenCluster:
     """Returns the target of these options."""
-    return Target(kubeconfig, context, as_user, tuple(as_group or ()))
+    return ChosenCluster(kubeconfig, context, as_user, tuple(as_group or ()))
 
 
 @contextmanager

@@ -20,8 +20,7 @@ from cli.manifests import Document, Mistakes, ScenarioError
 from cli.scenario import LIVE, NAMESPACED, READY_AFTER, duration
 from controller.cache.lookup import cache_lookup
 from controller.cache.owners import Owners
-from controller.settings import Settings as ControllerSettings
-from controller.settings import from_configuration
+from controller.settings import ControllerSettings, from_configuration
 from core.feedback import catalog
 from core.jobs import meta, template
 from core.jobs import workload as workloads
@@ -39,7 +38,7 @@ from core.workload import priority
 from webhook import patch
 from webhook.hooks import HOOKS, HookPhase, Reach
 from webhook.review import Request, Response
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 RESOURCES = {
     **{kind.kind: (kind.group, kind.version, kind.plural) for kind in ALL},
@@ -57,7 +56,7 @@ class ConfiguredRules:
     """The operator's Configuration as the controller and admission read it."""
 
     controller: ControllerSettings = field(default_factory=ControllerSettings)
-    admission: Settings = field(default_factory=Settings)
+    admission: WebhookSettings = field(default_factory=WebhookSettings)
 
 
 def rules(config: Path | None = None) -> ConfiguredRules:

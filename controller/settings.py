@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from api import names, quantity
 from api.feature_gates import Gates, enabled
 from api.metrics import families
-from api.metrics.custom_labels import CustomLabel
+from api.metrics.custom_labels import PromotedLabel
 from core.jobs.stopping import TERMINATING_SECONDS
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Requests, Selector
@@ -39,7 +39,7 @@ EVERY = Selector()
 class Reading:
     """How the Configuration has Workloads read."""
 
-    transformations: Mapping[str, pod_requests.Transformation] = field(default_factory=dict)
+    transformations: Mapping[str, pod_requests.ResourceTransformation] = field(default_factory=dict)
     excluded_prefixes: tuple[str, ...] = ()
     priority_boost: bool = False
     admission_gates: bool = True
@@ -63,7 +63,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderElection:
+class ElectionSettings:
     """The settings of leader election; seconds."""
 
     namespace: str = names.NAMESPACE
@@ -115,7 +115,7 @@ class GuardSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ControllerSettings:
     """The defaults are those of Kueue. Retention is in seconds, None keeps objects without limit; without
     ``leader_election`` this process always leads. ``topologies`` is TopologyAwareScheduling; without ``node_failures``
     (TASFailedNodeReplacement) no node of an admitted workload is replaced.
@@ -133,7 +133,7 @@ class Settings:
     copied: Copied = NOTHING_COPIED
     retention_after_deactivation: float | None = None
     terminating_pods_timeout: float = TERMINATING_SECONDS
-    leader_election: LeaderElection | None = None
+    leader_election: ElectionSettings | None = None
     multikueue: MultiKueueSettings = field(default_factory=MultiKueueSettings)
     provisioning_requests: bool = True
     queues: bool = True
@@ -143,7 +143,7 @@ class Settings:
     queue_resources: bool = False
     local_queue_metrics: Selector | None = EVERY
     hidden_metrics: frozenset[str] = frozenset()
-    custom_labels: tuple[CustomLabel, ...] = ()
+    custom_labels: tuple[PromotedLabel, ...] = ()
     guard: GuardSettings = field(default_factory=GuardSettings)
 
     @property
@@ -163,11 +163,13 @@ class Settings:
         return self.life.pods_ready is not None
 
 
-def from_configuration(configuration: Configuration, *, elect: bool, namespace: str | None = None) -> Settings:
+def from_configuration(
+    configuration: Configuration, *, elect: bool, namespace: str | None = None
+) -> ControllerSettings:
     """Returns the settings of a Configuration; ``elect`` is whether other replicas may run."""
     kept = configuration.object_retention_policies.workloads
     resources, gates = configuration.resources, configuration.feature_gates
-    return Settings(
+    return ControllerSettings(
         policy=_policy(configuration),
         reading=Reading(
             transformations=pod_requests.transformations(
@@ -285,11 +287,11 @@ def _local_queue_metrics(configuration: Configuration) -> Selector | None:
     return found if found is not None else EVERY
 
 
-def _custom_labels(configuration: Configuration) -> tuple[CustomLabel, ...]:
+def _custom_labels(configuration: Configuration) -> tuple[PromotedLabel, ...]:
     if not enabled("CustomMetricLabels", configuration.feature_gates):
         return ()
     return tuple(
-        CustomLabel(
+        PromotedLabel(
             name=each.name,
             kind=each.source_kind,
             label_key=each.source_label_key,
@@ -353,11 +355,11 @@ def _pods_ready(configuration: Configuration) -> PodsReadyPolicy | None:
     )
 
 
-def _leader_election(configuration: Configuration) -> LeaderElection | None:
+def _leader_election(configuration: Configuration) -> ElectionSettings | None:
     wanted = configuration.leader_election
     if not wanted.leader_elect:
         return None
-    return LeaderElection(
+    return ElectionSettings(
         namespace=wanted.resource_namespace or configuration.namespace,
         name=wanted.resource_name,
         lease_duration=wanted.lease_duration.total_seconds(),

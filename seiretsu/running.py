@@ -56,26 +56,26 @@ class Running(NamedTuple):
         return "; ".join(map(str, self.troubles))
 
 
-class Selector(NamedTuple):
+class PodSelectors(NamedTuple):
     """The pods of a job, as two selectors of a list."""
 
     labels: str = ""
     fields: str = ""
 
 
-def pods_of(workload: Raw) -> Selector | None:
+def pods_of(workload: Raw) -> PodSelectors | None:
     """Returns how to list the pods of a Workload; None if they are not in this cluster, or it cannot be known."""
     metadata = workload.get("metadata") or {}
     if (workload.get("status") or {}).get("clusterName"):
         return None
     if (metadata.get("annotations") or {}).get("kueue.x-k8s.io/is-group-workload") == "true":
-        return Selector(f"{_POD_LABEL}={metadata.get('name')}")
+        return PodSelectors(f"{_POD_LABEL}={metadata.get('name')}")
     owner = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), None)
     if owner is None:
         return None
     if owner.get("kind") == "Pod":
-        return Selector(fields=f"metadata.name={owner.get('name')}")
-    return Selector(f"{_UID_LABELS.get(str(owner.get('kind')), _JOB_UID)}={owner.get('uid')}")
+        return PodSelectors(fields=f"metadata.name={owner.get('name')}")
+    return PodSelectors(f"{_UID_LABELS.get(str(owner.get('kind')), _JOB_UID)}={owner.get('uid')}")
 
 
 def admitted(workload: Raw) -> bool:

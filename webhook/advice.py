@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from api import validate as rules
 from api.convert.queue import local_queue
 from api.feature_gates import Gates
-from api.names import Condition, Kind, Resource
+from api.names import Condition, Kind, Plural
 from api.validate import common
 from core.feedback import Finding, news
 from core.feedback.change import Change
@@ -82,7 +82,7 @@ def advise(request: Request, context: Context) -> Response:
 
 def _found(request: Request, labels: Labels | None, context: Context) -> tuple[Finding, ...]:
     old, new = request.old_object, request.object
-    resource = Resource.LOCAL_QUEUES if request.kind == Kind.QUEUE else request.resource
+    resource = Plural.LOCAL_QUEUES if request.kind == Kind.QUEUE else request.resource
     own = expressions.findings(context.settings.expressions, resource, request, labels) if new is not None else ()
     return (*own, *_KINDS[request.kind](old, new, context))
 

@@ -30,7 +30,7 @@ from webhook import living_pods
 from webhook.chart import ACTIONS, HEAD, PLACEHOLDERS, POLICIES, SUSPENDING, unless_all
 from webhook.claims import NOT_CONTROLLED
 from webhook.configurations import GROUP_VERSION, HookOptions, namespace_selector, queued_now_or_before, written_by
-from webhook.settings import Account
+from webhook.settings import ControllerAccount
 from webhook.trust import OF_A_JOB, Trust
 
 RESIZED: Final = "a running job of a queue gets more pods only while it is suspended"
@@ -359,7 +359,7 @@ _OWNERS: Final = "zz-owners"
 
 def template() -> str:
     """Returns the chart's template, for API servers that serve such policies."""
-    options = HookOptions(name="zz-fullname", account=Account("zz-account"), placeholders=PLACEHOLDERS)
+    options = HookOptions(name="zz-fullname", account=ControllerAccount("zz-account"), placeholders=PLACEHOLDERS)
     text = f"{HEAD}{_owners_in_helm()}{{{{- if {POLICIES} }}}}\n"
     for kind in covered():
         text += f'{{{{- if has "{kind.framework}" $frameworks }}}}\n'

@@ -17,7 +17,7 @@ import yaml
 from core.jobs.kinds import FRAMEWORKS_IN_HELM
 from webhook.configurations import MANAGED_NAMESPACES, Endpoint, HookOptions, match_conditions, webhook, written_by
 from webhook.hooks import HOOKS, Hook, HookPhase
-from webhook.settings import Account, Settings
+from webhook.settings import ControllerAccount, WebhookSettings
 from webhook.trust import Trust
 
 PORT: Final = 65001
@@ -38,7 +38,7 @@ ACTIONS: Final = {
     "zz-all-jobs": "{{ $all }}",
 }
 PLACEHOLDERS: Final = Trust(
-    ours=written_by(Account("zz-account")),
+    ours=written_by(ControllerAccount("zz-account")),
     accounts="zz-trusted",
     by_rights="zz-by-rights",
     external="zz-external",
@@ -79,9 +79,9 @@ _SELECTOR: Final = '  namespaceSelector: {{- include "seiretsu.managedNamespaces
 def template() -> str:
     """The whole template file."""
     options = HookOptions(
-        settings=Settings(namespace="zz-space"),
+        settings=WebhookSettings(namespace="zz-space"),
         endpoint=Endpoint(service="zz-service", namespace="zz-space", port=PORT),
-        account=Account("zz-account"),
+        account=ControllerAccount("zz-account"),
         failure_policy="zz-failure-policy",
         timeout_seconds=65002,
         reinvocation_policy="zz-reinvocation",
@@ -146,9 +146,9 @@ def unless_all(text: str) -> str:
 
 def _needed(hook: Hook) -> str:
     """Returns the Helm condition that is equal to ``hook.exists`` of the Settings."""
-    if not hook.needed(Settings()):
+    if not hook.needed(WebhookSettings()):
         return 'eq (toString (get $gates "PartialAdmission")) "false"'
-    without_policies = [] if hook.needed(Settings(policies=True)) else [f"not ({POLICIES})"]
+    without_policies = [] if hook.needed(WebhookSettings(policies=True)) else [f"not ({POLICIES})"]
     if hook.instead_of:
         return f'not (has "{hook.instead_of}" $frameworks)'
     if hook.job_kind is None and not hook.framework:
@@ -156,7 +156,7 @@ def _needed(hook: Hook) -> str:
     has = f'has "{hook.framework}" $frameworks'
     if hook.job_kind is not None and not hook.framework:
         has = hook.job_kind.enabled_in_helm
-    others = [] if hook.needed(Settings(manage_jobs_without_queue_name=True)) else ["not $all"]
+    others = [] if hook.needed(WebhookSettings(manage_jobs_without_queue_name=True)) else ["not $all"]
     needed = [has, *others, *without_policies]
     return has if len(needed) == 1 else f"and {' '.join(f'({each})' for each in needed)}"
 

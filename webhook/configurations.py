@@ -22,7 +22,7 @@ from core.matching.namespaces import never_managed
 from core.model import Raw
 from webhook import living_pods, workload_changes
 from webhook.hooks import Hook, HookPhase, Reach, hooks
-from webhook.settings import Account, Settings
+from webhook.settings import ControllerAccount, WebhookSettings
 from webhook.trust import OF_THE_CLUSTER, Trust
 
 GROUP_VERSION: Final = "admissionregistration.k8s.io/v1"
@@ -60,12 +60,12 @@ class HookOptions:
     for validation. ``failure_policy`` is that of the hooks that may refuse.
     """
 
-    settings: Settings = field(default_factory=Settings)
+    settings: WebhookSettings = field(default_factory=WebhookSettings)
     endpoint: Endpoint = field(default_factory=Endpoint)
     ca_bundle: bytes = b""
     name: str = "seiretsu"
     labels: Mapping[str, str] = field(default_factory=dict)
-    account: Account = field(default_factory=Account)
+    account: ControllerAccount = field(default_factory=ControllerAccount)
     failure_policy: str = "Fail"
     timeout_seconds: int = 5
     reinvocation_policy: str = "IfNeeded"
@@ -142,7 +142,7 @@ def _rule(hook: Hook) -> Raw:
     }
 
 
-def namespace_selector(settings: Settings) -> Raw:
+def namespace_selector(settings: WebhookSettings) -> Raw:
     """Returns the selector of managed namespaces: those the operator chose, without those of the system and of
     Seiretsu.
     """
@@ -154,7 +154,7 @@ def namespace_selector(settings: Settings) -> Raw:
     return selector
 
 
-def _never_managed(operator: str, settings: Settings) -> Raw:
+def _never_managed(operator: str, settings: WebhookSettings) -> Raw:
     return {
         "key": names.NAMESPACE_NAME_LABEL,
         "operator": operator,
@@ -298,7 +298,7 @@ def _marks(hook: Hook) -> tuple[str, ...]:
     return hook.job_kind.marks if hook.job_kind is not None else ()
 
 
-def written_by(account: Account) -> str:
+def written_by(account: ControllerAccount) -> str:
     """CEL: the request is from the controller, as ``Account.wrote`` defines it; 'false' if the account is not known."""
     if not account.name:
         return "false"

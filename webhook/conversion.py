@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from api.convert.review import BadReviewError
+from api.convert.review import BadConversionReviewError
 from api.convert.review import answer as reviewed
 from webhook.routes import Answer, Body
 
@@ -24,5 +24,5 @@ def answer(body: Body) -> Answer:
     """HTTP status and body; 400 where there is no review to answer."""
     try:
         return 200, orjson.dumps(reviewed(orjson.loads(body)))
-    except (BadReviewError, orjson.JSONDecodeError, RecursionError) as bad:
+    except (BadConversionReviewError, orjson.JSONDecodeError, RecursionError) as bad:
         return 400, f"{bad}\n".encode()

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, Literal
 
 from api import names
-from api.names import Kind, Resource
+from api.names import Kind, Plural
 from api.structural import Form
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB, POD
@@ -23,7 +23,7 @@ from core.jobs.pod_owners import FORM, POD_OWNERS, PodOwner
 from webhook import advice, jobs, kinds, living_pods, pod_owners, strangers
 from webhook import claims as claimed
 from webhook.review import Request, Response
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 Handler = Callable[[Request, Context], Response]
 FailurePolicy = Literal["Fail", "Ignore"]
@@ -74,9 +74,9 @@ class Hook:
     job_kind: JobKind | None = None
     framework: str = ""
     instead_of: str = ""
-    needed: Callable[[Settings], bool] = lambda settings: True
+    needed: Callable[[WebhookSettings], bool] = lambda settings: True
 
-    def exists(self, settings: Settings) -> bool:
+    def exists(self, settings: WebhookSettings) -> bool:
         """Whether these settings have it."""
         enabled = self.job_kind is None or self.job_kind.enabled(settings.frameworks)
         if self.framework and self.framework not in settings.frameworks:
@@ -93,7 +93,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
     each start by the controller.
     """
 
-    def by_label(settings: Settings) -> bool:
+    def by_label(settings: WebhookSettings) -> bool:
         return not settings.manage_jobs_without_queue_name
 
     at = f"{kind.group.replace('.', '-')}-{kind.version}-{kind.singular}"
@@ -164,7 +164,7 @@ def _of_jobs(kind: JobKind) -> tuple[Hook, ...]:
     return claims, queued, unqueued, validating, unmanaged, changed_claims
 
 
-def _without_policies(settings: Settings) -> bool:
+def _without_policies(settings: WebhookSettings) -> bool:
     return not settings.policies
 
 
@@ -284,35 +284,35 @@ _MISPLACED: Final = (
 )
 
 _M, _V = HookPhase.MUTATING, HookPhase.VALIDATING
-_WORKLOADS: Final = (Resource.WORKLOADS,)
+_WORKLOADS: Final = (Plural.WORKLOADS,)
 
 HOOKS: Final[tuple[Hook, ...]] = (
     *(hook for kind in ALL for hook in _of_jobs(kind)),
     *(hook for owner in POD_OWNERS for hook in _of_pod_owner(owner)),
     _COUNTED_PODS,
-    _of_ours(_M, Kind.CLUSTER_QUEUE, (Resource.CLUSTER_QUEUES,), kinds.keep_while_in_use),
-    _of_ours(_M, Kind.RESOURCE_FLAVOR, (Resource.RESOURCE_FLAVORS,), kinds.keep_while_in_use),
+    _of_ours(_M, Kind.CLUSTER_QUEUE, (Plural.CLUSTER_QUEUES,), kinds.keep_while_in_use),
+    _of_ours(_M, Kind.RESOURCE_FLAVOR, (Plural.RESOURCE_FLAVORS,), kinds.keep_while_in_use),
     replace(
         _of_ours(_M, Kind.WORKLOAD, _WORKLOADS, kinds.drop_min_counts),
         needed=lambda settings: not settings.enabled("PartialAdmission"),
     ),
-    _of_ours(_V, Kind.CLUSTER_QUEUE, (Resource.CLUSTER_QUEUES,), kinds.validate),
-    _of_ours(_V, Kind.COHORT, (Resource.COHORTS,), kinds.validate),
-    _of_ours(_V, Kind.RESOURCE_FLAVOR, (Resource.RESOURCE_FLAVORS,), kinds.validate),
+    _of_ours(_V, Kind.CLUSTER_QUEUE, (Plural.CLUSTER_QUEUES,), kinds.validate),
+    _of_ours(_V, Kind.COHORT, (Plural.COHORTS,), kinds.validate),
+    _of_ours(_V, Kind.RESOURCE_FLAVOR, (Plural.RESOURCE_FLAVORS,), kinds.validate),
     replace(
-        _of_ours(_V, Kind.WORKLOAD, (Resource.WORKLOADS, f"{Resource.WORKLOADS}/status"), kinds.validate),
+        _of_ours(_V, Kind.WORKLOAD, (Plural.WORKLOADS, f"{Plural.WORKLOADS}/status"), kinds.validate),
         reach=Reach.CHECKED_WORKLOADS,
         advice=advice.advise_workload,
     ),
-    _advice(Kind.CLUSTER_QUEUE, Resource.CLUSTER_QUEUES),
-    _advice(Kind.LOCAL_QUEUE, Resource.LOCAL_QUEUES),
-    _advice(Kind.QUEUE, Resource.QUEUES, names.V1ALPHA1),
-    _advice(Kind.COHORT, Resource.COHORTS),
-    _advice(Kind.RESOURCE_FLAVOR, Resource.RESOURCE_FLAVORS),
-    replace(_advice(Kind.TOPOLOGY, Resource.TOPOLOGIES), operations=("CREATE",)),
+    _advice(Kind.CLUSTER_QUEUE, Plural.CLUSTER_QUEUES),
+    _advice(Kind.LOCAL_QUEUE, Plural.LOCAL_QUEUES),
+    _advice(Kind.QUEUE, Plural.QUEUES, names.V1ALPHA1),
+    _advice(Kind.COHORT, Plural.COHORTS),
+    _advice(Kind.RESOURCE_FLAVOR, Plural.RESOURCE_FLAVORS),
+    replace(_advice(Kind.TOPOLOGY, Plural.TOPOLOGIES), operations=("CREATE",)),
     *_MISPLACED,
     replace(
-        _advice(Kind.WORKLOAD, Resource.WORKLOADS),
+        _advice(Kind.WORKLOAD, Plural.WORKLOADS),
         name="workload-deletion-feedback.kb.io",
         path=f"/feedback-{names.GROUP.replace('.', '-')}-{names.STORAGE_VERSION}-workload-deletion",
         operations=("DELETE",),
@@ -322,6 +322,6 @@ HOOKS: Final[tuple[Hook, ...]] = (
 )
 
 
-def hooks(settings: Settings, phase: HookPhase) -> tuple[Hook, ...]:
+def hooks(settings: WebhookSettings, phase: HookPhase) -> tuple[Hook, ...]:
     """The hooks of one configuration that these settings need, in the table's order."""
     return tuple(hook for hook in HOOKS if hook.phase is phase and hook.exists(settings))

@@ -22,7 +22,7 @@ ADVICE_SECONDS: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Controllers:
+class TrustedControllers:
     """Which accounts are believed to be controllers of jobs (``webhook.trust``): those named, ``:*`` at the end for all
     ServiceAccounts of a namespace, and with ``by_rights`` those that may do what only a controller does.
     """
@@ -32,7 +32,7 @@ class Controllers:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WebhookSettings:
     """Constant for the life of the process.
 
     ``managed_jobs_namespace_selector`` is a metav1.LabelSelector (None is Kueue's default: all but system namespaces).
@@ -49,7 +49,7 @@ class Settings:
     gates: feature_gates.Gates = field(default_factory=dict)
     feedback: FeedbackPolicy = field(default_factory=FeedbackPolicy)
     expressions: tuple[Expression, ...] = ()
-    controllers: Controllers = field(default_factory=Controllers)
+    controllers: TrustedControllers = field(default_factory=TrustedControllers)
     policies: bool = False
 
     def enabled(self, gate: str) -> bool:
@@ -58,7 +58,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ControllerAccount:
     """The account with which the controller writes: its user name as the API server authenticates it, '' for unknown.
 
     ``shared`` means that people write with this account too (``serve`` outside the cluster with a person's kubeconfig):
@@ -85,11 +85,11 @@ class Context:
     used up.
     """
 
-    settings: Settings
+    settings: WebhookSettings
     lookup: Lookup
     accepted: Accepted = field(default_factory=Accepted)
     clock: Callable[[], float] = time.monotonic
-    account: Callable[[], Account] = Account
+    account: Callable[[], ControllerAccount] = ControllerAccount
     worked: Callable[[], float] = time.thread_time
     spent: Spent = never
 

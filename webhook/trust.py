@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from api.names import GROUP, Annotation, JobControllerLabel, Label, Resource
+from api.names import GROUP, Annotation, JobControllerLabel, Label, Plural
 from core.jobs.kinds import ALL
 from core.jobs.owners import KNOWN, kind_and_group
-from webhook.settings import Settings
+from webhook.settings import WebhookSettings
 
 OF_THE_CLUSTER: Final = (
     "request.userInfo.username.startsWith('system:serviceaccount:kube-system:') ||"
@@ -36,7 +36,7 @@ tenant of this namespace can use it or give it that right."""
 _RUNS_SETS: Final = _MAY_WRITE.format(group="'leaderworkerset.x-k8s.io'", resource="'leaderworkersets'")
 _SET_OF_A_LEADER: Final = "(request.resource.resource == 'statefulsets' && o.kind == 'Pod')"
 """CEL: a StatefulSet with the workers of a LeaderWorkerSet's group, which the group's leader, a pod, controls."""
-ADMINISTERS: Final = _MAY_WRITE.format(group=f"'{GROUP}'", resource=f"'{Resource.WORKLOADS}'")
+ADMINISTERS: Final = _MAY_WRITE.format(group=f"'{GROUP}'", resource=f"'{Plural.WORKLOADS}'")
 """CEL: the account may write the status of Workloads in all namespaces, and so decides about quota anyway."""
 PLURAL: Final = (
     "(o.kind.endsWith('y') ? o.kind.lowerAscii().substring(0, size(o.kind) - 1) + 'ies' :"
@@ -80,7 +80,7 @@ class Trust:
     all_jobs: str
 
     @staticmethod
-    def of(settings: Settings, ours: str) -> Trust:
+    def of(settings: WebhookSettings, ours: str) -> Trust:
         """Returns that of these settings; ``ours`` is the condition for Seiretsu's account."""
         controllers = settings.controllers
         return Trust(

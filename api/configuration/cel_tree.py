@@ -54,19 +54,19 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class CelOperation:
     """Operands with the operators between them; lists, maps and messages are operands without operators."""
 
     operators: tuple[str, ...]
     operands: tuple["Node", ...]
 
 
-Node: TypeAlias = Literal | Name | Select | Index | Call | Operation
+Node: TypeAlias = Literal | Name | Select | Index | Call | CelOperation
 
 
 def parse(source: str) -> Node:
     """Returns the tree of a source that compiles. Raises `ValueError` where it finds no expression."""
-    parser = _Parser(source)
+    parser = _CelParser(source)
     tree = parser.expression()
     parser.expect("")
     return tree
@@ -93,7 +93,7 @@ def _below(node: Node, defined: frozenset[str]) -> list[tuple[Node, frozenset[st
             return [(target, defined), *((each, defined | {variable}) for each in others)]
         case Call(target, _, arguments):
             return [(each, defined) for each in ((target, *arguments) if target else arguments)]
-        case Operation(_, operands):
+        case CelOperation(_, operands):
             return [(each, defined) for each in operands]
         case _:
             return []
@@ -134,7 +134,7 @@ class _Token:
     literal: Literal | None = None
 
 
-class _Parser:
+class _CelParser:
     """Reads tokens from left to right; the position is always before the next one."""
 
     def __init__(self, source: str) -> None:
@@ -148,7 +148,7 @@ class _Parser:
             return condition
         one = self._operation(_LEVELS)
         self.expect(":")
-        return Operation(("?", ":"), (condition, one, self.expression()))
+        return CelOperation(("?", ":"), (condition, one, self.expression()))
 
     def expect(self, text: str) -> None:
         """Reads this name or symbol; '' is the end."""
@@ -163,7 +163,7 @@ class _Parser:
         while (token := self._tokens[self._at]).literal is None and token.text in levels[0]:
             operators.append(self._next().text)
             operands.append(self._operation(levels[1:]))
-        return Operation(tuple(operators), tuple(operands)) if operators else operands[0]
+        return CelOperation(tuple(operators), tuple(operands)) if operators else operands[0]
 
     def _unary(self) -> Node:
         while self._take("!") or self._take("-"):
@@ -177,7 +177,7 @@ class _Parser:
                 node = Index(node, self.expression())
                 self.expect("]")
             elif isinstance(node, Name | Select) and self._take("{"):
-                node = Operation((), self._parts("}", message=True))
+                node = CelOperation((), self._parts("}", message=True))
             else:
                 return node
 
@@ -191,9 +191,9 @@ class _Parser:
                 self.expect(")")
                 return node
             case "[":
-                return Operation((), self._parts("]"))
+                return CelOperation((), self._parts("]"))
             case "{":
-                return Operation((), self._parts("}"))
+                return CelOperation((), self._parts("}"))
             case ".":
                 return Name(f".{self._next().text}")
             case name if name.isidentifier():

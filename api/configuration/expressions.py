@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from api import quantity
 from api.configuration import cel_tree
-from api.configuration.cel_tree import Call, Index, Literal, Name, Node, Operation, Select
+from api.configuration.cel_tree import Call, CelOperation, Index, Literal, Name, Node, Select
 
 VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", "job")
 FIELDS: Final = {
@@ -55,7 +55,7 @@ def counted(source: str) -> frozenset[str]:
         match node:
             case Call(None, "has", (tested,)):
                 asked.update(_requested(tested))
-            case Operation(("in",), (Literal(str(key)), holder)) if holder == _REQUESTS:
+            case CelOperation(("in",), (Literal(str(key)), holder)) if holder == _REQUESTS:
                 asked.add(key)
             case _:
                 read.update(_requested(node))

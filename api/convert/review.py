@@ -20,18 +20,18 @@ API_VERSION: Final = "apiextensions.k8s.io/v1"
 KIND: Final = "ConversionReview"
 
 
-class BadReviewError(ValueError):
+class BadConversionReviewError(ValueError):
     """The body is not a ConversionReview v1 that can be answered."""
 
 
 def answer(review: Any) -> Raw:
     """The review with its response. Raises BadReviewError where there is no uid to answer to."""
     if not isinstance(review, dict) or (review.get("apiVersion"), review.get("kind")) != (API_VERSION, KIND):
-        raise BadReviewError(f"expected a {KIND} of {API_VERSION}")
+        raise BadConversionReviewError(f"expected a {KIND} of {API_VERSION}")
     request = review.get("request")
     uid = request.get("uid") if isinstance(request, dict) else None
     if not isinstance(request, dict) or not isinstance(uid, str) or not uid:
-        raise BadReviewError("request.uid: Required value")
+        raise BadConversionReviewError("request.uid: Required value")
     with one_room():
         return {"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": uid, **_response(request)}}
 

@@ -18,7 +18,7 @@ UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
 
 
 @dataclass(frozen=True, slots=True)
-class CustomLabel:
+class PromotedLabel:
     """One promoted label: ``custom_<name>``, read from a label, or from an annotation, of objects of a ``kind``."""
 
     name: str
@@ -42,10 +42,10 @@ class CustomLabels:
 
     def __init__(
         self,
-        labels: Iterable[CustomLabel] = (),
+        labels: Iterable[PromotedLabel] = (),
         look: Callable[[str, Key], Raw | None] = lambda kind, key: None,
     ) -> None:
-        self._by_kind: dict[str, tuple[CustomLabel, ...]] = {}
+        self._by_kind: dict[str, tuple[PromotedLabel, ...]] = {}
         self._look = look
         for label in labels:
             self._by_kind[label.kind] = (*self._by_kind.get(label.kind, ()), label)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from api.objects import Key, Resource
+from controller.kube.events import EventSender as EventRecorder
 from controller.kube.events import ObjectReference
-from controller.kube.events import Recorder as EventRecorder
 from core.model.events import Event
 
 SCHEDULER: Final = "kueue-admission"

@@ -118,7 +118,7 @@ class PluginCredentials:
             return self._header
 
 
-class Account(NamedTuple):
+class Impersonation(NamedTuple):
     """The account that a client acts as (impersonation): its own rights must allow that."""
 
     user: str
@@ -143,7 +143,7 @@ class Connection:
     namespace: str = "default"
     server_name: str | None = None
     proxy: str | None = None
-    account: Account | None = None
+    account: Impersonation | None = None
 
 
 def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
@@ -203,7 +203,7 @@ def from_documents(documents: list[tuple[Path, Raw]], context: str | None = None
         chosen.get("namespace") or "default",
         cluster.get("tls-server-name"),
         cluster.get("proxy-url"),
-        Account(str(user["as"]), tuple(map(str, user.get("as-groups") or ())), str(user.get("as-uid") or ""))
+        Impersonation(str(user["as"]), tuple(map(str, user.get("as-groups") or ())), str(user.get("as-uid") or ""))
         if user.get("as")
         else None,
     )

@@ -82,7 +82,7 @@ class _Series:
     name: str = ""
 
 
-class Recorder:
+class EventSender:
     """Files events about objects and sends them from ``run``. ``dropped`` counts lost events by why, ``sent`` those
     that arrived.
 

@@ -42,7 +42,7 @@ def verbatim(raw: Raw) -> Raw:
 
 
 @dataclass(slots=True)
-class _Entry(Generic[T]):
+class _Stored(Generic[T]):
     uid: str
     version: str
     value: T
@@ -82,7 +82,7 @@ class Store(Generic[T]):
         self._selects = selects
         self.synced = False
         self._transform = transform
-        self._entries: dict[Pair, _Entry[T]] = {}
+        self._entries: dict[Pair, _Stored[T]] = {}
         """By ``Key``, which an equal pair finds as well."""
         self._indexes = dict(indexes or {})
         self._indexed: dict[str, dict[Hashable, dict[Pair, None]]] = {index: {} for index in self._indexes}
@@ -203,7 +203,7 @@ class Store(Generic[T]):
     def _enter(self, key: Key, raw: Raw) -> None:
         uid, version = raw["metadata"]["uid"], raw["metadata"]["resourceVersion"]
         if self._is_news(key, uid, version):
-            self._place(key, _Entry(uid, version, self._transform(raw)))
+            self._place(key, _Stored(uid, version, self._transform(raw)))
 
     def _is_news(self, key: Pair, uid: str, version: str) -> bool:
         """Whether this version is later than the stored one, or than the deletion."""
@@ -215,7 +215,7 @@ class Store(Generic[T]):
             return False
         return not 0 < number < number_of(current.version)
 
-    def _place(self, key: Pair, entry: _Entry[T]) -> None:
+    def _place(self, key: Pair, entry: _Stored[T]) -> None:
         """The one way in. Raises what an index function raises, and then nothing has changed."""
         filed = self._filed(entry.value)
         current = self._entries.get(key)
@@ -302,7 +302,7 @@ class Listing(Generic[T]):
 
     def __init__(self, store: Store[T]) -> None:
         self._store = store
-        self._staged: dict[Pair, _Entry[T]] = {}
+        self._staged: dict[Pair, _Stored[T]] = {}
         self._undecodable: set[Pair] = set()
 
     def __len__(self) -> int:
@@ -318,7 +318,7 @@ class Listing(Generic[T]):
             uid, version = raw["metadata"]["uid"], raw["metadata"]["resourceVersion"]
             current = self._store._entries.get(key)
             if current is None or (current.uid, current.version) != (uid, version):
-                current = _Entry(uid, version, self._store._transform(raw))
+                current = _Stored(uid, version, self._store._transform(raw))
             self._staged[key] = current
             self._undecodable.discard(key)
         except Exception as error:
@@ -362,7 +362,7 @@ class Listing(Generic[T]):
         store._high_water = listed_at
         store.synced = True
 
-    def _place(self, key: Pair, entry: _Entry[T]) -> None:
+    def _place(self, key: Pair, entry: _Stored[T]) -> None:
         try:
             self._store._place(key, entry)
         except Exception as error:  # an index cannot read it: as if it were not decodable

@@ -210,7 +210,7 @@ class Gauges:
         found = Counter(self.custom.values([(WORKLOAD, each.workload.key)]) for each in held)
         return [((*labels, *values), count) for values, count in sorted(found.items())]
 
-    def _local_queue(self, key: Key, waiting: queries.Counts, rows: Rows) -> None:
+    def _local_queue(self, key: Key, waiting: queries.PendingCounts, rows: Rows) -> None:
         labels, held = (key.name, key.namespace), queue_status.holders(self.state, key)
         spec = self.state.pending.local_queues[key]
         rows["local_queue_pending_workloads"] += [

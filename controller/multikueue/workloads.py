@@ -31,7 +31,7 @@ from controller.multikueue.quotas import Quotas
 from controller.multikueue.remote import Remote
 from controller.multikueue.siblings import SiblingIndex, job_uid
 from controller.multikueue.there import WorkerReconciler
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs.external import External
 from core.jobs.kind import owner_of
 from core.jobs.mirrored import Mirrored
@@ -41,7 +41,7 @@ from core.state.lookup import Lookup
 from core.wire.active import Active, is_active
 
 
-class MultiKueue:
+class MultiKueueController:
     """Everything of MultiKueue in the cluster of the controller. ``run`` while this process leads."""
 
     def __init__(
@@ -51,7 +51,7 @@ class MultiKueue:
         client: Client,
         recorder: Recorder,
         metrics: QueueingMetrics,
-        settings: Settings,
+        settings: ControllerSettings,
         *,
         externals: Iterable[External] = (),
         clock: Callable[[], float] = time.time,

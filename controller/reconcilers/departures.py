@@ -39,7 +39,7 @@ FORGOTTEN_AFTER_SECONDS = 300.0
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _Departure:
     since: float
     last: float
     looks: int = 0
@@ -53,7 +53,7 @@ class Departures:
     writer: Writer
     clock: Callable[[], float] = time.time
     _gone: set[str] = field(default_factory=set)
-    _waiting: dict[str, _Waiting] = field(default_factory=dict)
+    _waiting: dict[str, _Departure] = field(default_factory=dict)
 
     @property
     def gone(self) -> Container[str]:
@@ -109,12 +109,12 @@ class Departures:
             resources.PODS, action.workload.namespace, labels=selector, fields=UNFINISHED, limit=MOST_PODS
         )
 
-    def _asked(self, uid: str) -> _Waiting:
+    def _asked(self, uid: str) -> _Departure:
         """Returns the state of a job whose pods are listed. Jobs that were not checked for a long time are removed:
         their Workload was deleted by another client.
         """
         now = self.clock()
-        waiting = self._waiting.pop(uid, None) or _Waiting(since=now, last=now)
+        waiting = self._waiting.pop(uid, None) or _Departure(since=now, last=now)
         waiting.last = now
         waiting.looks += 1
         self._waiting[uid] = waiting  # the one that was asked about last is the last in order

@@ -34,11 +34,11 @@ from controller.kube.store import Store
 from controller.kube.workqueue import WorkQueue
 from controller.reconcilers.living import RUNNING, LivingPods, read
 from controller.reconcilers.managed import Managed
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, reserved, since
 from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge
 from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, over, overlap
-from core.guard.pods import Kin, Lean, RunningPod, Shape
+from core.guard.pods import Kin, Lean, PodShape, RunningPod
 from core.jobs import meta
 from core.jobs.kinds import POD
 from core.jobs.kinds.pod import OF_GROUPS, parent
@@ -85,7 +85,7 @@ DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)
 log = structlog.get_logger(__name__)
 
 
-class Account(NamedTuple):
+class QuotaHolder(NamedTuple):
     """What pods are counted for, in a namespace: the uid of a job, or ``workload/`` and the name of a Workload whose
     pods have no job in common.
     """
@@ -95,7 +95,7 @@ class Account(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Counted:
+class CountedPods:
     """The pods of an account: how many of each shape, without those that terminate.
 
     ``grant`` is what its Workloads grant, None if that is not computed, and until when if they do not change;
@@ -106,8 +106,8 @@ class Counted:
     controls, and ``acts`` how often in succession something was stopped.
     """
 
-    account: Account
-    shapes: Counter[Shape]
+    account: QuotaHolder
+    shapes: Counter[PodShape]
     grant: Grant | None = None
     reserved: Grant = NOTHING
     since: float = 0.0
@@ -119,7 +119,7 @@ class Counted:
     strays: int = 0
     reported: float = 0.0
     leaving: dict[str, RunningPod] = field(default_factory=dict)
-    going: Counter[Shape] = field(default_factory=Counter)
+    going: Counter[PodShape] = field(default_factory=Counter)
     over: set[str] = field(default_factory=set)
     ended: set[str] = field(default_factory=set)
     spent: Spent = UNSPENT
@@ -129,11 +129,11 @@ class Counted:
 class Charge(NamedTuple):
     """What a pod is counted for; ``stray`` if not its controller shows that."""
 
-    counted: Counted
+    counted: CountedPods
     stray: bool
 
 
-class Guard:
+class PodGuard:
     """``run`` it while this process leads. ``did`` counts what it stopped, for metrics."""
 
     def __init__(
@@ -143,7 +143,7 @@ class Guard:
         client: Client,
         managed: Managed,
         recorder: Recorder,
-        settings: Settings,
+        settings: ControllerSettings,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -164,9 +164,9 @@ class Guard:
         self.queue = WorkQueue[str]("guard", longest_seconds=30.0)
         self._client = client
         self._enabled = POD in caches.kinds
-        self._counted: dict[Account, Counted] = {}
-        self._spent: dict[Account, Spent] = {}
-        self._suspects: defaultdict[str, dict[Account, Counted]] = defaultdict(dict)
+        self._counted: dict[QuotaHolder, CountedPods] = {}
+        self._spent: dict[QuotaHolder, Spent] = {}
+        self._suspects: defaultdict[str, dict[QuotaHolder, CountedPods]] = defaultdict(dict)
         self._unsettled: dict[str, int] = {}
         self._local_queues: Counter[str] = Counter()
         self._resources: frozenset[str] | None = None
@@ -203,17 +203,17 @@ class Guard:
         counted = self._counted.get(account)
         if counted is None:
             spent = self._spent.pop(account, UNSPENT)
-            counted = self._counted[account] = Counted(account, Counter(), spent=spent)
+            counted = self._counted[account] = CountedPods(account, Counter(), spent=spent)
         return Charge(counted, stray)
 
-    def _attributed(self, pod: RunningPod, old: RunningPod | None) -> tuple[Account, bool] | None:
+    def _attributed(self, pod: RunningPod, old: RunningPod | None) -> tuple[QuotaHolder, bool] | None:
         """The account of a pod, and whether it is a stray: what it was counted for before if nothing shows its job."""
         found = self._account(pod)
         if found is None and old is not None and isinstance(old.charge, Charge):
             return old.charge.counted.account, True
         return found
 
-    def _account(self, pod: RunningPod) -> tuple[Account, bool] | None:
+    def _account(self, pod: RunningPod) -> tuple[QuotaHolder, bool] | None:
         kin = pod.kin
         if not self._concerns(kin.namespace):
             return None
@@ -228,16 +228,16 @@ class Guard:
             return None
         self._unsettled.pop(pod.uid, None)
         if above is not None:
-            return self._of_uid(kin.namespace, above.uid) or Account(kin.namespace, above.uid), False
+            return self._of_uid(kin.namespace, above.uid) or QuotaHolder(kin.namespace, above.uid), False
         group = meta.pod_group(kin.raw)
         known = bool(group) and self.caches.workloads.get(Key(kin.namespace, group)) is not None
         if group and self._enabled and (known or self._to_be_queued(pod)):
-            return Account(kin.namespace, f"workload/{group}"), False
+            return QuotaHolder(kin.namespace, f"workload/{group}"), False
         if kin.above is not None and parent(kin.raw) in OF_GROUPS:
             return self._of_owner(kin.namespace, kin.above.uid)
         if named := self._named(kin):
             return named, True
-        return (Account(kin.namespace, pod.uid), False) if self._to_be_queued(pod) else None
+        return (QuotaHolder(kin.namespace, pod.uid), False) if self._to_be_queued(pod) else None
 
     def _concerns(self, namespace: str) -> bool:
         """Whether jobs of a namespace may be queued at all: pods of others are not looked at."""
@@ -245,7 +245,7 @@ class Guard:
         used = queues or bool(self.caches.workloads.by_index("namespace", namespace))
         return used and self.managed.namespace(namespace)
 
-    def _of_uid(self, namespace: str, uid: str) -> Account | None:
+    def _of_uid(self, namespace: str, uid: str) -> QuotaHolder | None:
         """The account of the job with that uid; None if it has no Workload."""
         for raw in self.caches.workloads.by_index("job-uid", uid):
             account = account_of(raw)
@@ -253,7 +253,7 @@ class Guard:
                 return account
         return None
 
-    def _of_owner(self, namespace: str, uid: str) -> tuple[Account, bool] | None:
+    def _of_owner(self, namespace: str, uid: str) -> tuple[QuotaHolder, bool] | None:
         """The account of a pod that its StatefulSet replaces, which is not one of the group any more; None for other
         owners: admission has gated such a pod, and only Seiretsu lets it go.
         """
@@ -279,7 +279,7 @@ class Guard:
         found = next(kinds, None)
         return found is not None and self.caches.stores[found.resource].get(Key(kin.namespace, above.name)) is None
 
-    def _named(self, kin: Kin) -> Account | None:
+    def _named(self, kin: Kin) -> QuotaHolder | None:
         """The account of the job that labels and annotations name, which a start sets in the templates."""
         labels = meta.labels(kin.raw)
         for label in (names.Label.JOB_UID, names.JobControllerLabel.CONTROLLER_UID):
@@ -321,7 +321,7 @@ class Guard:
                 self._spent[counted.account] = counted.spent
             self._forget(counted)
 
-    def _gone(self, counted: Counted, pod: RunningPod) -> None:
+    def _gone(self, counted: CountedPods, pod: RunningPod) -> None:
         """A pod that terminates is gone, or has another state."""
         del counted.leaving[pod.uid]
         if pod.uid in counted.over:
@@ -329,7 +329,7 @@ class Guard:
         else:
             _add(counted.going, pod.shape, -1)
 
-    def _measure(self, counted: Counted, now: float) -> None:
+    def _measure(self, counted: CountedPods, now: float) -> None:
         """Adds up how long pods that terminate have run beside those that replace them."""
         spent, share = counted.spent.until(now), 0.0
         if counted.going:
@@ -341,16 +341,16 @@ class Guard:
                 share = overlap(*pods, has, size, injected=injected, known=known, limited=limited)
         counted.spent = Spent(spent, now, share)
 
-    def _size(self, counted: Counted, now: float) -> Grant:
+    def _size(self, counted: CountedPods, now: float) -> Grant:
         """The whole job, for its overlap: what it holds, or held a moment ago."""
         recent = now < counted.left_at + self.settings.guard.overlap_seconds
         return counted.reserved | counted.left if recent else counted.reserved
 
-    def _budget(self, counted: Counted, now: float) -> OverlapBudget:
+    def _budget(self, counted: CountedPods, now: float) -> OverlapBudget:
         most = limit(now - counted.since, self.settings.guard.overlap_seconds)
         return OverlapBudget(self._size(counted, now), counted.spent.until(now), most)
 
-    def _forget(self, counted: Counted) -> None:
+    def _forget(self, counted: CountedPods) -> None:
         """An account is no suspect any more."""
         suspects = self._suspects.get(counted.account.namespace)
         if suspects is not None:
@@ -358,7 +358,7 @@ class Guard:
             if not suspects:
                 del self._suspects[counted.account.namespace]
 
-    def _workloads(self, account: Account) -> list[Workload]:
+    def _workloads(self, account: QuotaHolder) -> list[Workload]:
         """The Workloads of an account."""
         prefix, _, name = account.name.partition("/")
         if name and prefix == "workload":
@@ -368,7 +368,7 @@ class Guard:
         values = (self.caches.get(key_of(raw)) for raw in raws if account_of(raw) == account)
         return [each for each in values if each is not None]
 
-    def _grant(self, counted: Counted, now: float) -> Grant:
+    def _grant(self, counted: CountedPods, now: float) -> Grant:
         """What is granted to an account, with what was granted until a moment ago."""
         if counted.grant is None or now >= counted.until:
             workloads = self._workloads(counted.account)
@@ -378,7 +378,7 @@ class Guard:
             counted.until = min((each for each in ends if each > now), default=inf)
         return counted.grant | counted.left if now < counted.left_at + LEAVES_SECONDS else counted.grant
 
-    def _excess(self, counted: Counted, has: Grant) -> tuple[Excess, ...]:
+    def _excess(self, counted: CountedPods, has: Grant) -> tuple[Excess, ...]:
         """What of an account exceeds a grant. What others may add to pods is only looked at if something does."""
         found = excess(counted.shapes, has)
         if not found:
@@ -396,7 +396,7 @@ class Guard:
             self._resources = frozenset(name for queue in queues for group in queue.groups for name in group.resources)
         return self._resources
 
-    def _exceeds(self, counted: Counted, now: float) -> bool:
+    def _exceeds(self, counted: CountedPods, now: float) -> bool:
         """Whether something of an account is to be stopped, as far as the watch shows it."""
         if self._excess(counted, self._grant(counted, now)):
             return True
@@ -404,14 +404,14 @@ class Guard:
             return True
         return self._overlaps(counted, now)
 
-    def _overlaps(self, counted: Counted, now: float) -> bool:
+    def _overlaps(self, counted: CountedPods, now: float) -> bool:
         """Whether more pods terminate beside those that replace them than may, and have not been ended."""
         share = counted.spent.share
         if not share or self._budget(counted, now).lasts(share) > 0:
             return False
         return any(uid not in counted.ended and uid not in counted.over for uid in counted.leaving)
 
-    def _compare(self, counted: Counted) -> None:
+    def _compare(self, counted: CountedPods) -> None:
         """Notes when an account is to be looked at: soon if it exceeds, else when it will if nothing changes."""
         now = self.clock()
         if self._exceeds(counted, now):
@@ -428,7 +428,7 @@ class Guard:
         if due < inf and (not counted.due or due < counted.due):
             self._suspect(counted, due)
 
-    def _suspect(self, counted: Counted, due: float) -> None:
+    def _suspect(self, counted: CountedPods, due: float) -> None:
         counted.due = due
         self._suspects[counted.account.namespace][counted.account] = counted
         self.queue.add_after(counted.account.namespace, max(0.01, due - self.clock()))
@@ -554,7 +554,7 @@ class Guard:
         waits = [each.due - now for each in self._suspects.get(namespace, {}).values()]
         return max(0.01, min(waits)) if waits else None
 
-    def _look_at_leaving(self, counted: Counted, now: float) -> None:
+    def _look_at_leaving(self, counted: CountedPods, now: float) -> None:
         """Pods whose grace period is over are counted no more."""
         for uid, pod in counted.leaving.items():
             if uid not in counted.over and over(pod, now):
@@ -562,15 +562,15 @@ class Guard:
                 _add(counted.going, pod.shape, -1)
         self._measure(counted, now)
 
-    def _cleared(self, counted: Counted) -> None:
+    def _cleared(self, counted: CountedPods) -> None:
         """Nothing of an account exceeds any more."""
         counted.due, counted.acts = 0.0, 0
         self._forget(counted)
         self._compare(counted)
 
-    async def _confirm(self, namespace: str, due: Iterable[Counted]) -> set[Account]:
+    async def _confirm(self, namespace: str, due: Iterable[CountedPods]) -> set[QuotaHolder]:
         """Lists the pods of a namespace as they are, and acts on what exceeds in these accounts, which it returns."""
-        found: dict[Account, list[Charged]] = {each.account: [] for each in due}
+        found: dict[QuotaHolder, list[Charged]] = {each.account: [] for each in due}
         pages = self._client.pages(resources.PODS, namespace, field_selector=RUNNING, limit=AT_ONCE)
         async with contextlib.aclosing(pages):
             async for page in pages:
@@ -629,7 +629,7 @@ class Guard:
         kinds = ("containers", "initContainers")
         return frozenset(str(each["name"]) for spec in specs for kind in kinds for each in spec.get(kind) or ())
 
-    async def _act(self, counted: Counted, verdict: GuardVerdict, workloads: Iterable[Workload]) -> bool:
+    async def _act(self, counted: CountedPods, verdict: GuardVerdict, workloads: Iterable[Workload]) -> bool:
         """Stops what exceeds; returns whether anything was left to do. A grace period is ended once."""
         now = self.clock()
         if not self.settings.guard.evicts:
@@ -691,23 +691,23 @@ class Guard:
             self.recorder.tell(resources.PODS, pod.key, pod.uid, events.without_quota(sentence))
 
 
-def account_of(raw: Raw) -> Account:
+def account_of(raw: Raw) -> QuotaHolder:
     """The account of a Workload: its job's, or its own where its pods are a group."""
     metadata = raw["metadata"]
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     grouped = annotations.get(names.Annotation.IS_GROUP_WORKLOAD) == "true"
     uid = "" if grouped or annotations.get(names.Annotation.JOB_OWNER_NAME) else labels.get(names.Label.JOB_UID, "")
-    return Account(metadata["namespace"], uid or f"workload/{metadata['name']}")
+    return QuotaHolder(metadata["namespace"], uid or f"workload/{metadata['name']}")
 
 
-def _account(value: Workload) -> Account:
+def _account(value: Workload) -> QuotaHolder:
     """As ``account_of``, of a Workload that was decoded."""
     grouped = bool(value.made_for) or (value.owner is not None and value.owner.name.startswith(GROUP))
     uid = "" if grouped else value.job_uid
-    return Account(value.key.namespace, uid or f"workload/{value.key.name}")
+    return QuotaHolder(value.key.namespace, uid or f"workload/{value.key.name}")
 
 
-def _add(shapes: Counter[Shape], shape: Shape, sign: int) -> None:
+def _add(shapes: Counter[PodShape], shape: PodShape, sign: int) -> None:
     """Counts a pod, or one less; nothing is kept of shapes of which there are none."""
     shapes[shape] += sign
     if not shapes[shape]:

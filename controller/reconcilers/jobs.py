@@ -34,7 +34,7 @@ from controller.reconcilers.departures import Departures
 from controller.reconcilers.elastic import ungate
 from controller.reconcilers.managed import Managed
 from controller.reconcilers.stops import Stops
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.actions import Action, Create, Patch, Target, Wait, Write, Writes
 from core.jobs import meta
 from core.jobs.actions import (
@@ -112,7 +112,7 @@ class JobReconciler(Reconciler[_Decided]):
         writer: Writer,
         recorder: Recorder,
         metrics: QueueingMetrics,
-        settings: Settings,
+        settings: ControllerSettings,
         *,
         budget: Budget | None = None,
         owners: Owners | None = None,

@@ -77,9 +77,9 @@ class LivingPods:
     def bookmark(self, version: str) -> None:
         """Nothing depends on how far the watch is."""
 
-    def listing(self) -> Listing:
+    def listing(self) -> PodListing:
         """Begins to gather a complete list."""
-        return Listing(self)
+        return PodListing(self)
 
     def enter(self, pod: RunningPod) -> None:
         """Enters a pod, unless a later version of it is known."""
@@ -106,7 +106,7 @@ class LivingPods:
                 yield
 
 
-class Listing:
+class PodListing:
     """A complete list of the pods while it is received."""
 
     def __init__(self, pods: LivingPods) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from api import names
 from controller.cache.caches import Caches
 from controller.cache.owners import Owners
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs import meta
 from core.jobs.owners import Nesting, kinds_and_groups, level_by_workload, nesting, workload_of
 from core.matching.namespaces import managed
@@ -16,7 +16,7 @@ from core.model.owner import Level, Reference
 class Managed:
     """Answers for the objects in the caches."""
 
-    def __init__(self, caches: Caches, settings: Settings, owners: Owners) -> None:
+    def __init__(self, caches: Caches, settings: ControllerSettings, owners: Owners) -> None:
         self.caches = caches
         self.settings = settings
         self.owners = owners

@@ -24,7 +24,7 @@ from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.store import Store
 from controller.reconcilers.churn import Churn
 from controller.reconcilers.managed import Managed
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.actions import Action, Create, Wait, Write, Writes, steps_of
 from core.jobs import leader_worker_sets, meta, stateful_sets
 from core.jobs.actions import CreateWorkload, Problem, WorkloadStatus
@@ -89,7 +89,7 @@ class PodOwnerReconciler(Reconciler[_Basis]):
         caches: Caches,
         writer: Writer,
         recorder: Recorder,
-        settings: Settings,
+        settings: ControllerSettings,
         *,
         owners: Owners | None = None,
         churn: Churn | None = None,

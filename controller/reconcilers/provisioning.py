@@ -21,7 +21,7 @@ from controller.cache.refusals import Refusals
 from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from controller.kube.store import HEARD_AT_ONCE, Store
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.actions import Action, Create, Write, Writes
 from core.jobs import meta
 from core.model import CheckState
@@ -50,7 +50,7 @@ class Provisioning(Reconciler[ProvisioningSituation]):
         caches: Caches,
         writer: Writer,
         recorder: Recorder,
-        settings: Settings,
+        settings: ControllerSettings,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:

@@ -16,7 +16,7 @@ from controller.cache.events import Recorder
 from controller.cache.reconciler import Reconciler
 from controller.cache.writes import Writer
 from controller.reconcilers.departures import Departures
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.actions import Action, Patch, Wait, Write, Writes
 from core.jobs.release import holds_quota
 from core.model import Key, Raw, Workload
@@ -49,7 +49,7 @@ class WorkloadReconciler(Reconciler[Life]):
         caches: Caches,
         writer: Writer,
         recorder: Recorder,
-        settings: Settings,
+        settings: ControllerSettings,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:

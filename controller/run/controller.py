@@ -29,16 +29,16 @@ from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
 from controller.kube.errors import ApiError
-from controller.kube.events import Recorder
+from controller.kube.events import EventSender
 from controller.kube.flow.budget import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import HEARD_AT_ONCE
 from controller.metrics.counters import QueueingMetrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.series import Series
-from controller.multikueue.workloads import MultiKueue
+from controller.multikueue.workloads import MultiKueueController
 from controller.reconcilers.churn import Churn
-from controller.reconcilers.guard import Guard
+from controller.reconcilers.guard import PodGuard
 from controller.reconcilers.jobs import JobReconciler
 from controller.reconcilers.managed import Managed
 from controller.reconcilers.mirror import QueueMirror
@@ -53,7 +53,7 @@ from controller.run.watched import Watched, dispatch_of, rows
 from controller.scheduling.scheduler import Scheduler
 from controller.scheduling.usage import UsageSampler
 from controller.scheduling.waiting import WaitEvents
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs.external import External
 from core.jobs.kinds import enabled_kinds
 from core.jobs.pod_owners import GROUP_OWNERS
@@ -85,10 +85,10 @@ class Controller:
     """
 
     def __init__(
-        self, client: Client, settings: Settings | None = None, registry: CollectorRegistry | None = None
+        self, client: Client, settings: ControllerSettings | None = None, registry: CollectorRegistry | None = None
     ) -> None:
         self.client = client
-        self.settings = settings or Settings()
+        self.settings = settings or ControllerSettings()
         self.synced = False
         self.leading = asyncio.Event()
         kinds = enabled_kinds(self.settings.frameworks)
@@ -142,7 +142,7 @@ class Controller:
             for row in followed
         ]
         self.budget = Budget(client.pressure, crowded=lambda: client.precedence.crowded)
-        self._recorder = Recorder(client, budget=self.budget)
+        self._recorder = EventSender(client, budget=self.budget)
         writer = Writer(client, self.caches.stores)
         self._writer = writer
         self.scheduler = Scheduler(
@@ -157,7 +157,7 @@ class Controller:
         self.budget.urgent = lambda: self.scheduler.urgent
         told = Events(self._recorder, WORKLOADS)
         self.workloads = WorkloadReconciler(self.caches, writer, told, self.settings)
-        self.multikueue = MultiKueue(
+        self.multikueue = MultiKueueController(
             self.caches, writer, client, told, self.metrics, self.settings, externals=externals
         )
         told = Events(self._recorder, PROVISIONING)
@@ -183,11 +183,11 @@ class Controller:
         people = Events(self._recorder, SCHEDULER)
         self.waiting = WaitEvents(self.caches, people, kinds, room=self._room)
         self.not_running = NotRunning(self.caches, writer, people, kinds)
-        self.guard: Guard | None = None
+        self.guard: PodGuard | None = None
         if self.settings.guard.enabled:
             of_pods = Managed(self.caches, self.settings, self.owners)
             people = Events(self._recorder, WORKLOADS)
-            self.guard = Guard(self.caches, writer, client, of_pods, people, self.settings)
+            self.guard = PodGuard(self.caches, writer, client, of_pods, people, self.settings)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.pod_owners = [
             PodOwnerReconciler(

@@ -29,7 +29,7 @@ from core.wire.active import check_names
 if TYPE_CHECKING:  # so that who reads the table of resources alone (kubectl seiretsu explain) imports no reconciler
     from controller.cache.owners import Owners
     from controller.cache.sweeps import Begin
-    from controller.multikueue.workloads import MultiKueue
+    from controller.multikueue.workloads import MultiKueueController
     from controller.reconcilers.jobs import JobReconciler
     from controller.reconcilers.mirror import QueueMirror
     from controller.reconcilers.pod_owners import PodOwnerReconciler
@@ -58,7 +58,7 @@ class Dispatcher:
         mirror: QueueMirror,
         pod_owners: Sequence[PodOwnerReconciler] = (),
         owners: Owners | None = None,
-        multikueue: MultiKueue | None = None,
+        multikueue: MultiKueueController | None = None,
         provisioning: Provisioning | None = None,
     ) -> None:
         self.caches = caches

@@ -23,7 +23,7 @@ from controller.cache.writes import Writer
 from controller.kube.errors import ApiError
 from controller.kube.flow.budget import Budget
 from controller.kube.workqueue import WorkQueue
-from core.model import Key, Raw, Wait, Workload, events
+from core.model import Key, Raw, StayPending, Workload, events
 from core.wire.conditions import status_patch, texts
 from core.workload import transitions
 from core.workload.lifecycle import tells_gate
@@ -56,11 +56,11 @@ class WaitReasons:
         self.clock = clock
         self.reasons = WorkQueue[Key]("wait-reasons", longest_seconds=30.0, newest_first=True)
         self.numbers = WorkQueue[Key]("wait-numbers", longest_seconds=30.0)
-        self._decisions: dict[Key, Wait] = {}
+        self._decisions: dict[Key, StayPending] = {}
         """The newest decision of each workload whose status does not have it yet."""
         self._written_at: dict[Key, float] = {}
 
-    def add(self, decision: Wait) -> None:
+    def add(self, decision: StayPending) -> None:
         """A cycle has decided that this workload waits."""
         workload = decision.workload
         self._decisions[workload.key] = decision
@@ -113,7 +113,7 @@ class WaitReasons:
             await asyncio.sleep(BUSY_SECONDS)
         return await self.write(key)
 
-    def _change(self, key: Key) -> tuple[Workload, Wait, Raw] | None:
+    def _change(self, key: Key) -> tuple[Workload, StayPending, Raw] | None:
         """Returns the workload, the decision about it and the patch of its status; None if there is nothing to
         write.
         """
@@ -137,13 +137,13 @@ class WaitReasons:
             ]
         return workload, decision, patch
 
-    def _patience(self, workload: Workload, decision: Wait) -> float:
+    def _patience(self, workload: Workload, decision: StayPending) -> float:
         """Seconds until the numbers of this workload's message may be written again; 0 for another reason."""
         if _reason(workload) != decision.reason:
             return 0.0
         return max(0.0, self._written_at.get(workload.key, 0.0) + MESSAGE_SECONDS - self.clock())
 
-    def _waits_still(self, decision: Wait) -> bool:
+    def _waits_still(self, decision: StayPending) -> bool:
         """Whether the workload waits where it was judged: not in a queue that was stopped or left meanwhile."""
         return self.caches.state.pending.unchanged_entry(decision.cluster_queue, decision.workload) is not None
 

@@ -24,7 +24,7 @@ from controller.kube.flow.pressure import Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.metrics.counters import QueueingMetrics
 from controller.scheduling.reasons import WaitReasons
-from core.model import Key, Plan, Reserve, Victim, Wait, Workload, events
+from core.model import Key, Plan, Reserve, StayPending, Victim, Workload, events
 from core.queue.order import queue_time
 from core.queue.routing import queueable, still_judged
 from core.state.drain import drain_in_steps
@@ -95,7 +95,7 @@ class Scheduler:
         self._edits_wait = False
         """Quota was edited since the last cycle began, and no cycle has started for it yet."""
         self._reserving: dict[Key, Reserve] = {}
-        self._evicting: dict[Key, tuple[Victim, Wait]] = {}
+        self._evicting: dict[Key, tuple[Victim, StayPending]] = {}
         self._unsure: dict[Key, str] = {}
         self._refusals: dict[Key, int] = {}
         self._decided = WorkQueue[Key]("decided", longest_seconds=30.0, tenant=lambda key: "")
@@ -201,7 +201,7 @@ class Scheduler:
                 withdrawn |= self._preempt(victim, decision)
         return contended and not withdrawn
 
-    def _preempt(self, victim: Victim, preemptor: Wait) -> bool:
+    def _preempt(self, victim: Victim, preemptor: StayPending) -> bool:
         """Queues the eviction of a victim; if its reservation has certainly not been written yet, withdraws that
         instead: nobody has seen it, and the preemptor need not wait. Returns whether it was withdrawn.
         """
@@ -335,7 +335,7 @@ class Scheduler:
         return after, tell
 
     def _preempted(
-        self, workload: Workload, victim: Victim, preemptor: Wait
+        self, workload: Workload, victim: Victim, preemptor: StayPending
     ) -> tuple[Workload, Callable[[], None]] | None:
         """The workload evicted for another, unless it is on its way, has finished or is gone already."""
         ended = workload.holds(names.Condition.EVICTED) or workload.holds(names.Condition.FINISHED)

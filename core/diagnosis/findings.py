@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from api.kinds import KINDS
-from api.names import GROUP, LEADER_ELECTION_ID, Condition, Finalizer, Kind, Label, Resource
+from api.names import GROUP, LEADER_ELECTION_ID, Condition, Finalizer, Kind, Label, Plural
 from core.diagnosis.facts import Facts, condition, moment
 from core.diagnosis.finding import DiagnosisFinding
 from core.diagnosis.workers import worker_clusters
@@ -188,12 +188,12 @@ def leader(facts: Facts) -> Iterator[DiagnosisFinding]:
 
 def cluster_queues(facts: Facts) -> Iterator[DiagnosisFinding]:
     """ClusterQueues that admit nothing."""
-    for queue in facts.of(Resource.CLUSTER_QUEUES):
+    for queue in facts.of(Plural.CLUSTER_QUEUES):
         active, name = condition(queue, Condition.ACTIVE), queue["metadata"]["name"]
         if active.get("status") == "False":
             message = f"admits nothing ({active.get('reason')}): {active.get('message')}"
             yield DiagnosisFinding("warning", f"ClusterQueue {name}", message, f"kubectl describe clusterqueue {name}")
-    if not facts.of(Resource.CLUSTER_QUEUES):
+    if not facts.of(Plural.CLUSTER_QUEUES):
         yield DiagnosisFinding(
             "warning", "ClusterQueue", "there is none: every queued job waits", "kubectl create -f a ClusterQueue"
         )
@@ -201,10 +201,10 @@ def cluster_queues(facts: Facts) -> Iterator[DiagnosisFinding]:
 
 def local_queues(facts: Facts) -> Iterator[DiagnosisFinding]:
     """LocalQueues whose jobs wait for ever."""
-    for queue in facts.of(Resource.LOCAL_QUEUES):
+    for queue in facts.of(Plural.LOCAL_QUEUES):
         metadata, wanted = queue["metadata"], queue["spec"].get("clusterQueue", "")
         subject = f"LocalQueue {metadata['namespace']}/{metadata['name']}"
-        if facts.named(Resource.CLUSTER_QUEUES, wanted) is None and Resource.CLUSTER_QUEUES not in facts.unseen:
+        if facts.named(Plural.CLUSTER_QUEUES, wanted) is None and Plural.CLUSTER_QUEUES not in facts.unseen:
             yield DiagnosisFinding(
                 "warning",
                 subject,
@@ -229,7 +229,7 @@ def jobs_without_queue(facts: Facts) -> Iterator[DiagnosisFinding]:
         queue = (metadata.get("labels") or {}).get(Label.QUEUE_NAME, "")
         if not queue or BATCH_JOB.finished(job) is not None:
             continue
-        if facts.named(Resource.LOCAL_QUEUES, queue, metadata["namespace"]) is None:
+        if facts.named(Plural.LOCAL_QUEUES, queue, metadata["namespace"]) is None:
             subject = f"Job {metadata['namespace']}/{metadata['name']}"
             fix = f"kubectl get localqueues -n {metadata['namespace']} shows those that exist"
             yield DiagnosisFinding(
@@ -241,7 +241,7 @@ def jobs_without_quota(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Jobs with a queue name that run without an admitted Workload."""
     admitted = {
         owner(workload)
-        for workload in facts.of(Resource.WORKLOADS)
+        for workload in facts.of(Plural.WORKLOADS)
         if condition(workload, Condition.ADMITTED).get("status") == "True"
     }
     admitted_jobs = {(each.namespace, each.name) for each in admitted if each is not None}
@@ -261,10 +261,10 @@ def leftover_variants(facts: Facts) -> Iterator[DiagnosisFinding]:
     switched off.
     """
     variants: dict[str, list[Raw]] = {}
-    for raw in facts.of(Resource.WORKLOADS):
+    for raw in facts.of(Plural.WORKLOADS):
         if uid := variant_of(raw["metadata"]):
             variants.setdefault(uid, []).append(raw)
-    for parent in facts.of(Resource.WORKLOADS):
+    for parent in facts.of(Plural.WORKLOADS):
         metadata = parent["metadata"]
         mine = variants.get(metadata.get("uid", ""), [])
         left = [each for each in mine if condition(each, Condition.FINISHED).get("status") != "True"]
@@ -297,7 +297,7 @@ def stuck_deletions(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Objects whose deletion waits for a controller that does not run."""
     if not any(True for _ in leader(facts)) and _called(facts):
         return
-    for plural in (Resource.WORKLOADS, Resource.CLUSTER_QUEUES, Resource.RESOURCE_FLAVORS, Resource.ADMISSION_CHECKS):
+    for plural in (Plural.WORKLOADS, Plural.CLUSTER_QUEUES, Plural.RESOURCE_FLAVORS, Plural.ADMISSION_CHECKS):
         for raw in facts.of(plural):
             metadata = raw["metadata"]
             if "deletionTimestamp" in metadata and Finalizer.RESOURCE_IN_USE in (metadata.get("finalizers") or ()):
@@ -317,13 +317,13 @@ RULES: Final = (
     DiagnosisRule("certificates", certificates, CONFIGURATIONS),
     DiagnosisRule("two-installations", two_installations, CONFIGURATIONS),
     DiagnosisRule("leader", leader, ("leases",)),
-    DiagnosisRule("cluster-queues", cluster_queues, (Resource.CLUSTER_QUEUES,)),
-    DiagnosisRule("local-queues", local_queues, (Resource.LOCAL_QUEUES,)),
-    DiagnosisRule("jobs-without-queue", jobs_without_queue, ("jobs", Resource.LOCAL_QUEUES)),
-    DiagnosisRule("jobs-without-quota", jobs_without_quota, ("jobs", Resource.WORKLOADS)),
-    DiagnosisRule("leftover-variants", leftover_variants, (Resource.WORKLOADS,)),
-    DiagnosisRule("worker-clusters", worker_clusters, (Resource.MULTIKUEUE_CLUSTERS, Resource.MULTIKUEUE_CONFIGS)),
-    DiagnosisRule("stuck-deletions", stuck_deletions, (Resource.WORKLOADS, *CONFIGURATIONS)),
+    DiagnosisRule("cluster-queues", cluster_queues, (Plural.CLUSTER_QUEUES,)),
+    DiagnosisRule("local-queues", local_queues, (Plural.LOCAL_QUEUES,)),
+    DiagnosisRule("jobs-without-queue", jobs_without_queue, ("jobs", Plural.LOCAL_QUEUES)),
+    DiagnosisRule("jobs-without-quota", jobs_without_quota, ("jobs", Plural.WORKLOADS)),
+    DiagnosisRule("leftover-variants", leftover_variants, (Plural.WORKLOADS,)),
+    DiagnosisRule("worker-clusters", worker_clusters, (Plural.MULTIKUEUE_CLUSTERS, Plural.MULTIKUEUE_CONFIGS)),
+    DiagnosisRule("stuck-deletions", stuck_deletions, (Plural.WORKLOADS, *CONFIGURATIONS)),
 )
 
 

@@ -14,7 +14,7 @@ import yaml
 from api import configuration
 from api.configuration import ConfigurationError, Loaded
 from api.kinds import KINDS
-from api.names import GROUP, Kind, Resource
+from api.names import GROUP, Kind, Plural
 from api.objects import Raw
 from api.schema import structural
 from api.structural import unknown_fields
@@ -259,7 +259,7 @@ def _objects(objects: Mapping[str, Sequence[Raw]]) -> Iterator[DiagnosisFinding]
 
 
 def _features(objects: Mapping[str, Sequence[Raw]]) -> Iterator[DiagnosisFinding]:
-    for flavor in objects.get(Resource.RESOURCE_FLAVORS, ()):
+    for flavor in objects.get(Plural.RESOURCE_FLAVORS, ()):
         topology = (flavor.get("spec") or {}).get("topologyName")
         if topology:
             message = f"uses Topology {topology}, and Seiretsu does not place pods by topology"
@@ -376,12 +376,12 @@ def changes(found: Found) -> list[str]:
     place = f"{kueue.namespace}/{kueue.deployment['metadata']['name']}" if kueue.deployment else kueue.namespace
     running = sum(
         1
-        for each in found.objects.get(Resource.WORKLOADS, ())
+        for each in found.objects.get(Plural.WORKLOADS, ())
         if (each.get("status") or {}).get("admission") and not _finished(each)
     )
     waiting = sum(
         1
-        for each in found.objects.get(Resource.WORKLOADS, ())
+        for each in found.objects.get(Plural.WORKLOADS, ())
         if not (each.get("status") or {}).get("admission") and not _finished(each)
     )
     theirs = [each for each in found.definitions if each["metadata"]["name"] in {kind.crd_name for kind in KINDS}]

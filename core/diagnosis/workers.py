@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from api.names import Condition, Kind, Resource
+from api.names import Condition, Kind, Plural
 from api.quantity import exact
 from core.diagnosis.facts import Facts, WorkerFacts, condition
 from core.diagnosis.finding import DiagnosisFinding
@@ -20,9 +20,9 @@ VERSION = "install Seiretsu there, or Kueue v0.14 or newer"
 def worker_clusters(facts: Facts) -> Iterator[DiagnosisFinding]:
     """Worker clusters that cannot be used, or cannot take the jobs of a LocalQueue."""
     queues = _queues(facts)
-    here = {_key(raw): _resources(raw, facts) for raw in facts.of(Resource.LOCAL_QUEUES)}
+    here = {_key(raw): _resources(raw, facts) for raw in facts.of(Plural.LOCAL_QUEUES)}
     known = {each.name: each for each in facts.workers}
-    for raw in facts.of(Resource.MULTIKUEUE_CLUSTERS):
+    for raw in facts.of(Plural.MULTIKUEUE_CLUSTERS):
         name = raw["metadata"]["name"]
         worker, active = known.get(name), condition(raw, Condition.ACTIVE)
         if worker is not None and worker.trouble:
@@ -34,7 +34,7 @@ def worker_clusters(facts: Facts) -> Iterator[DiagnosisFinding]:
         if active.get("status") == "False" and not (worker is not None and worker.trouble):
             message = f"is not active: {active.get('message') or active.get('reason')}"
             yield DiagnosisFinding("error", _called(name), message, _connect(raw))
-    missing = sorted(queues.keys() - {raw["metadata"]["name"] for raw in facts.of(Resource.MULTIKUEUE_CLUSTERS)})
+    missing = sorted(queues.keys() - {raw["metadata"]["name"] for raw in facts.of(Plural.MULTIKUEUE_CLUSTERS)})
     for name in missing:
         fix = "create the MultiKueueCluster, or remove it from spec.clusters"
         yield DiagnosisFinding("error", _called(name), "does not exist, and a MultiKueueConfig names it", fix)
@@ -45,7 +45,7 @@ def _lacking(
 ) -> Iterator[DiagnosisFinding]:
     subject = _called(worker.name)
     for resource in worker.not_served:
-        required = resource.startswith(Resource.WORKLOADS)
+        required = resource.startswith(Plural.WORKLOADS)
         fix = VERSION if required else "install the operator of this kind there, if its jobs are to run there"
         yield DiagnosisFinding("error" if required else "warning", subject, f"does not serve {resource}", fix)
     for right in worker.denied:
@@ -77,10 +77,10 @@ def _misses(worker: WorkerFacts, namespace: str, name: str) -> tuple[str, str] |
     """What a worker lacks for a LocalQueue, and the fix."""
     if not any(raw["metadata"]["name"] == namespace for raw in worker.objects["namespaces"]):
         return f"has no namespace {namespace}", f"kubectl create namespace {namespace}"
-    if _named(worker, Resource.LOCAL_QUEUES, name, namespace) is None:
+    if _named(worker, Plural.LOCAL_QUEUES, name, namespace) is None:
         return f"has no LocalQueue {namespace}/{name}", "create it there with the same name"
     queue = _target(worker, namespace, name)
-    found = _named(worker, Resource.CLUSTER_QUEUES, queue)
+    found = _named(worker, Plural.CLUSTER_QUEUES, queue)
     if found is None:
         return f"has no ClusterQueue {queue}", "create it there, or change the LocalQueue there"
     active = condition(found, Condition.ACTIVE)
@@ -92,7 +92,7 @@ def _misses(worker: WorkerFacts, namespace: str, name: str) -> tuple[str, str] |
 
 def _target(worker: WorkerFacts, namespace: str, name: str) -> str:
     """The ClusterQueue of a LocalQueue in a worker."""
-    local = _named(worker, Resource.LOCAL_QUEUES, name, namespace)
+    local = _named(worker, Plural.LOCAL_QUEUES, name, namespace)
     return str(((local or {}).get("spec") or {}).get("clusterQueue") or "")
 
 
@@ -100,7 +100,7 @@ def _with_quota(worker: WorkerFacts, namespace: str, name: str) -> set[str]:
     """The resources of which a job of a LocalQueue may get any in a worker: in a cohort it may borrow all that is
     covered.
     """
-    spec = (_named(worker, Resource.CLUSTER_QUEUES, _target(worker, namespace, name)) or {}).get("spec") or {}
+    spec = (_named(worker, Plural.CLUSTER_QUEUES, _target(worker, namespace, name)) or {}).get("spec") or {}
     return {
         each["name"]
         for group in spec.get("resourceGroups") or ()
@@ -112,7 +112,7 @@ def _with_quota(worker: WorkerFacts, namespace: str, name: str) -> set[str]:
 
 def _resources(local: Raw, facts: Facts) -> list[str]:
     """The resources that the ClusterQueue of a LocalQueue covers here."""
-    queue = facts.named(Resource.CLUSTER_QUEUES, (local.get("spec") or {}).get("clusterQueue", ""))
+    queue = facts.named(Plural.CLUSTER_QUEUES, (local.get("spec") or {}).get("clusterQueue", ""))
     groups = ((queue or {}).get("spec") or {}).get("resourceGroups") or ()
     return [str(name) for group in groups for name in group.get("coveredResources") or ()]
 
@@ -123,15 +123,15 @@ def _key(raw: Raw) -> tuple[str, str]:
 
 def _queues(facts: Facts) -> Mapping[str, list[tuple[str, str]]]:
     """The LocalQueues whose jobs run in other clusters, by the clusters that their checks name."""
-    configs = {raw["metadata"]["name"]: clusters_of(raw) for raw in facts.of(Resource.MULTIKUEUE_CONFIGS)}
+    configs = {raw["metadata"]["name"]: clusters_of(raw) for raw in facts.of(Plural.MULTIKUEUE_CONFIGS)}
     clusters = {
         raw["metadata"]["name"]: configs.get(parameters_name(raw, Kind.MULTIKUEUE_CONFIG)[0], ())
-        for raw in facts.of(Resource.ADMISSION_CHECKS)
+        for raw in facts.of(Plural.ADMISSION_CHECKS)
         if is_ours(raw)
     }
-    of_queue = {raw["metadata"]["name"]: check_names(raw) for raw in facts.of(Resource.CLUSTER_QUEUES)}
+    of_queue = {raw["metadata"]["name"]: check_names(raw) for raw in facts.of(Plural.CLUSTER_QUEUES)}
     found: dict[str, list[tuple[str, str]]] = {name: [] for names in configs.values() for name in names}
-    for raw in facts.of(Resource.LOCAL_QUEUES):
+    for raw in facts.of(Plural.LOCAL_QUEUES):
         checks = of_queue.get((raw.get("spec") or {}).get("clusterQueue", ""), ())
         for name in dict.fromkeys(name for check in checks for name in clusters.get(check, ())):
             found[name].append(_key(raw))

@@ -25,8 +25,8 @@ from core.model import (
     Key,
     LocalQueue,
     Reserve,
+    StayPending,
     StopPolicy,
-    Wait,
     Workload,
 )
 from core.model import CheckState as CheckOf
@@ -91,7 +91,7 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
         rooms=question.rooms(),
     )
     before = _in_the_way(state, order, place, now) if place > 1 else None
-    if isinstance(decision, Wait):
+    if isinstance(decision, StayPending):
         ways = (*((before.way,) if before else ()), *question.ways(decision))
         return replace(told, reason=decision.reason, message=decision.message, ways=ways)
     if before is not None:
@@ -374,7 +374,7 @@ class _Question:
     def _reserved(self) -> Iterable[Reservation]:
         return (held for node in self.tree().values() for held in node.reserved.values())
 
-    def ways(self, decision: Wait) -> Iterable[str]:
+    def ways(self, decision: StayPending) -> Iterable[str]:
         """Yields the changes of which each would let it start."""
         if decision.reason == PendingReason.WAITING_FOR_PODS_READY:
             unready = sorted(self.state.reservations.unready)
@@ -448,14 +448,14 @@ class _Question:
         name = f"ClusterQueue {self.cluster_queue}"
         return f"{name}, or its borrowingLimit: the cohort has enough" if limited else name
 
-    def _priority(self, decision: Wait) -> Iterable[str]:
+    def _priority(self, decision: StayPending) -> Iterable[str]:
         """Yields the lowest priority at which it would preempt, if that is above its own."""
         if decision.victims:
             return
         higher = sorted({h.priority + 1 for h in self.holders() if h.priority >= self.workload.priority})
         for value in higher[:MOST_HOLDERS]:
             other = self.answer(workload=structs.replace(self.workload, priority=value))
-            if isinstance(other, Wait) and other.victims:
+            if isinstance(other, StayPending) and other.victims:
                 victims = _list([victim.workload.key for victim in other.victims])
                 yield f"with priority {value} or more (it has {self.workload.priority}) it would preempt {victims}"
                 return

@@ -25,7 +25,7 @@ MOST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _AcceptedRecord:
     job: Submission
     until: float
 
@@ -34,14 +34,14 @@ class Accepted:
     """Accepted Jobs by uid, in the order of their admission."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _AcceptedRecord] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, uid: str, job: Submission, now: float) -> None:
         """Count a Job until the scheduler has judged its Workload."""
-        self._entries[uid] = _Entry(job, now + LASTS)
+        self._entries[uid] = _AcceptedRecord(job, now + LASTS)
         if len(self._entries) > MOST:
             del self._entries[next(iter(self._entries))]
 

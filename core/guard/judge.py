@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from api import quantity
 from core.guard.grants import STOPS_SECONDS, Grant, evicted_at, holds, reserved
 from core.guard.overlap import OverlapBudget, over, surplus
-from core.guard.pods import RunningPod, Shape, totals
+from core.guard.pods import PodShape, RunningPod, totals
 from core.model import Key, Requests, Workload
 
 LEAVES_SECONDS: Final = 5.0
@@ -56,7 +56,7 @@ class GuardVerdict:
 
 
 def excess(
-    shapes: Mapping[Shape, int],
+    shapes: Mapping[PodShape, int],
     has: Grant,
     *,
     injected: Requests | None = None,
@@ -75,7 +75,7 @@ def counts(pod: RunningPod, now: float, terminating_seconds: float) -> bool:
     return not pod.deleted or now - pod.deleted > terminating_seconds
 
 
-def shapes_of(pods: Iterable[RunningPod]) -> Counter[Shape]:
+def shapes_of(pods: Iterable[RunningPod]) -> Counter[PodShape]:
     """How many pods of each shape these are."""
     return Counter(each.shape for each in pods)
 
@@ -143,7 +143,7 @@ def _below_a_pod(pod: RunningPod) -> bool:
 
 def _overlapping(
     leaving: Sequence[RunningPod],
-    shapes: Counter[Shape],
+    shapes: Counter[PodShape],
     end: tuple[RunningPod, ...],
     workloads: Sequence[Workload],
     budget: OverlapBudget,

@@ -15,7 +15,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from core.guard.grants import Grant
-from core.guard.pods import RunningPod, Shape, totals
+from core.guard.pods import PodShape, RunningPod, totals
 from core.model import Requests
 
 SHARE: Final = 0.05
@@ -79,8 +79,8 @@ def limit(age: float, most: float) -> float:
 
 
 def overlap(
-    living: Mapping[Shape, int],
-    leaving: Mapping[Shape, int],
+    living: Mapping[PodShape, int],
+    leaving: Mapping[PodShape, int],
     has: Grant,
     size: Grant,
     *,
@@ -108,7 +108,7 @@ def over(pod: RunningPod, now: float) -> bool:
 
 def surplus(
     leaving: Sequence[RunningPod],
-    living: Mapping[Shape, int],
+    living: Mapping[PodShape, int],
     has: Grant,
     budget: OverlapBudget,
     now: float,

@@ -42,16 +42,16 @@ class _Resources(TypedDict, total=False):
     limits: dict[str, str | int | float]
 
 
-class _Container(TypedDict, total=False):
+class _PodContainer(TypedDict, total=False):
     name: str
     restartPolicy: str
     resources: _Resources
 
 
-class _Spec(TypedDict, total=False):
+class _PodSpec(TypedDict, total=False):
     nodeName: str
-    containers: list[_Container]
-    initContainers: list[_Container]
+    containers: list[_PodContainer]
+    initContainers: list[_PodContainer]
     overhead: dict[str, str | int | float]
     resources: _Resources
 
@@ -64,7 +64,7 @@ class _Reference(TypedDict, total=False):
     controller: bool
 
 
-class _Metadata(TypedDict, total=False):
+class _PodMetadata(TypedDict, total=False):
     name: str
     namespace: str
     uid: str
@@ -81,11 +81,11 @@ class _Metadata(TypedDict, total=False):
 class Fields(TypedDict, total=False):
     """The fields of a pod that are read; a decoder of this type drops all others while it reads them."""
 
-    metadata: _Metadata
-    spec: _Spec
+    metadata: _PodMetadata
+    spec: _PodSpec
 
 
-class Shape:
+class PodShape:
     """The effective requests of equal pods, and the names of their containers."""
 
     __slots__ = ("__weakref__", "containers", "requests")
@@ -96,7 +96,7 @@ class Shape:
 
 
 def totals(
-    shapes: Mapping[Shape, int],
+    shapes: Mapping[PodShape, int],
     injected: Requests | None = None,
     known: frozenset[str] = frozenset(),
     limited: frozenset[str] | None = None,
@@ -149,7 +149,7 @@ class RunningPod(Struct, gc=False):
     deleted: float
     ends: float
     kin: Kin
-    shape: Shape
+    shape: PodShape
     charge: object = None
 
     @property
@@ -163,7 +163,7 @@ class Lean:
 
     def __init__(self, rules: RequestRules) -> None:
         self._rules = rules
-        self._shapes: WeakValueDictionary[Hashable, Shape] = WeakValueDictionary()
+        self._shapes: WeakValueDictionary[Hashable, PodShape] = WeakValueDictionary()
         self._kin: WeakValueDictionary[Hashable, Kin] = WeakValueDictionary()
 
     def __call__(self, raw: Raw) -> RunningPod:
@@ -198,7 +198,7 @@ class Lean:
             found = self._kin[known] = Kin({"metadata": kept})
         return found
 
-    def _shape_of(self, spec: Raw) -> Shape:
+    def _shape_of(self, spec: Raw) -> PodShape:
         whole = (
             *(tuple(map(_container, spec.get(kind) or ())) for kind in _OF_CONTAINERS),
             _pairs(spec.get("overhead")),
@@ -207,7 +207,7 @@ class Lean:
         found = self._shapes.get(whole)
         if found is None:
             named = frozenset(str(each.get("name")) for kind in _OF_CONTAINERS for each in spec.get(kind) or ())
-            found = self._shapes[whole] = Shape(effective(spec, self._rules).requests, named)
+            found = self._shapes[whole] = PodShape(effective(spec, self._rules).requests, named)
         return found
 
 

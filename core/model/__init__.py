@@ -8,7 +8,7 @@ since the epoch; ``None`` means "no limit" or "absent".
 """
 
 from api.objects import Key, Raw
-from core.model.decisions import Decision, Plan, Requeue, Reserve, Tried, Victim, Wait
+from core.model.decisions import Decision, Plan, Requeue, Reserve, StayPending, Tried, Victim
 from core.model.kubernetes import (
     ANYWHERE,
     NODE_NAME,
@@ -84,6 +84,7 @@ __all__ = [
     "ResourceFlavor",
     "ResourceGroup",
     "Selector",
+    "StayPending",
     "StopPolicy",
     "Taint",
     "Toleration",
@@ -93,6 +94,5 @@ __all__ = [
     "TopologyRequest",
     "Tried",
     "Victim",
-    "Wait",
     "Workload",
 ]

@@ -65,7 +65,7 @@ class Victim(Struct, frozen=True, gc=False):
     message: str
 
 
-class Wait(Struct, frozen=True, gc=False):
+class StayPending(Struct, frozen=True, gc=False):
     """The workload waits: ``reason`` and ``message`` are those of QuotaReserved=False.
 
     ``requests`` were used for the decision (total by pod set), ``requeue`` is where the workload goes (with ``alike``,
@@ -93,7 +93,7 @@ class Wait(Struct, frozen=True, gc=False):
     """Whether a second pass was not looked at in this cycle, so that there is no backoff."""
 
 
-Decision = Reserve | Wait
+Decision = Reserve | StayPending
 
 
 class Plan(Struct, frozen=True, gc=False):

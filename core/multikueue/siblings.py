@@ -26,7 +26,7 @@ class Turn(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _Sibling:
     turn: Turn
     worker: str
     runs: bool
@@ -38,7 +38,7 @@ class Siblings:
     """Costs the logarithm of the number of groups for each change."""
 
     def __init__(self, workloads: Iterable[Workload] = ()) -> None:
-        self._entries: dict[Key, _Entry] = {}
+        self._entries: dict[Key, _Sibling] = {}
         self._placed: Counter[tuple[str, str]] = Counter()
         """How many are in a worker, by check and worker."""
         self._running: Counter[str] = Counter()
@@ -97,7 +97,7 @@ class Siblings:
             turns[:] = [each.turn for each in self._entries.values() if check in each.checks]
             heapify(turns)
 
-    def _count(self, entry: _Entry, by: int) -> None:
+    def _count(self, entry: _Sibling, by: int) -> None:
         for check in entry.checks if entry.worker else ():
             self._placed[check, entry.worker] += by
         if entry.runs:
@@ -109,8 +109,8 @@ def turn(workload: Workload) -> Turn:
     return Turn(not workload.nominated, workload.created, workload.key)
 
 
-def _entry(workload: Workload) -> _Entry:
+def _entry(workload: Workload) -> _Sibling:
     over = workload.holds(Condition.EVICTED) or workload.holds(Condition.FINISHED)
     holds = workload.holds(Condition.QUOTA_RESERVED) and not over
     checks = frozenset(each.name for each in workload.checks) if holds and not workload.deleting else frozenset[str]()
-    return _Entry(turn(workload), workload.cluster_name, holds and bool(workload.cluster_name), checks)
+    return _Sibling(turn(workload), workload.cluster_name, holds and bool(workload.cluster_name), checks)

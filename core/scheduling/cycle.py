@@ -25,9 +25,9 @@ from core.model import (
     Requests,
     Requeue,
     Reserve,
+    StayPending,
     Tried,
     Victim,
-    Wait,
     Workload,
     messages,
 )
@@ -65,7 +65,7 @@ def schedule_in_steps(
     A head that raises an error is refused with that error, and the others are judged without it: no stored object,
     however odd, stops the queues.
     """
-    broken: list[Wait] = []
+    broken: list[StayPending] = []
     while True:
         cycle = _Cycle(snapshot, policy)
         try:
@@ -104,7 +104,7 @@ class _Cycle:
         """Decides all heads; yields after each of them."""
         self.pods_ready = self.snapshot.pods_ready
         entries: list[Entry] = []
-        refused: list[Wait] = []
+        refused: list[StayPending] = []
         nomination = Nomination(self.policy, self.snapshot.flavors, self.snapshot.cycle, self.snapshot.topologies)
         for head in heads:
             self.looking = head
@@ -194,7 +194,7 @@ class _Cycle:
 
     # Heads that are not nominated at all.
 
-    def _refuse(self, head: Head) -> Wait | None:
+    def _refuse(self, head: Head) -> StayPending | None:
         """Returns why a head may not be admitted regardless of free quota; None when it may."""
         workload = head.workload
         namespace = workload.key.namespace
@@ -272,7 +272,7 @@ class _Cycle:
         self.pods_ready = False
         return reserve
 
-    def _migrate(self, entry: Entry, worse: Reservation) -> Wait:
+    def _migrate(self, entry: Entry, worse: Reservation) -> StayPending:
         """Evicts the variant that runs in a less preferred flavor; while checks are open, it runs on."""
         victim = Victim(
             workload=worse.workload,
@@ -326,16 +326,16 @@ class _Cycle:
     def _fails_fast(self, workload: Workload) -> bool:
         return bool(workload.unhealthy_nodes) and self.policy.topology is not None and self.policy.topology.fail_fast
 
-    def _evict_for_failed_node(self, entry: Entry) -> Wait:
+    def _evict_for_failed_node(self, entry: Entry) -> StayPending:
         """Evicts a workload for whose failed node there is no other: it is queued again."""
         workload = entry.head.workload
         message = messages.no_replacement(workload.unhealthy_nodes)
         itself = Victim(workload, entry.node.name, EvictedReason.NODE_FAILURES, message)
         return replace(self._stay(entry), reason=EvictedReason.NODE_FAILURES, message=message, victims=(itself,))
 
-    def _stay(self, entry: Entry, *, postponed: bool = False) -> Wait:
+    def _stay(self, entry: Entry, *, postponed: bool = False) -> StayPending:
         """The workload keeps its quota, and waits for another second pass."""
-        return Wait(
+        return StayPending(
             workload=entry.head.workload,
             cluster_queue=entry.node.name,
             reason=PendingReason.WAITING_FOR_QUOTA,
@@ -363,7 +363,7 @@ class _Cycle:
         resolved = entry.targets and not self._taken(entry, preempted) and self._fits(entry, preempted)
         return "new_targets" if resolved else "skipped"
 
-    def _preempt(self, entry: Entry) -> Wait:
+    def _preempt(self, entry: Entry) -> StayPending:
         head = entry.head
         victims = tuple(
             Victim(
@@ -391,7 +391,7 @@ class _Cycle:
         preempting: bool = False,
         gated: bool = False,
         victims: tuple[Victim, ...] = (),
-    ) -> Wait:
+    ) -> StayPending:
         """Returns a Wait. Only a head that was decided completely is parked: not one that lost its quota in this cycle
         (``again``), and not one that waits for victims.
         """
@@ -402,7 +402,7 @@ class _Cycle:
             tried = entry.assignment.tried(entry.arena.generation, self.snapshot.cycle)
         strict = entry.node.spec.strategy is QueueingStrategy.STRICT_FIFO
         stays = strict or again or preempting or (tried is not None and tried.unfinished)
-        return Wait(
+        return StayPending(
             workload=entry.head.workload,
             cluster_queue=entry.node.name,
             reason=reason,
@@ -418,11 +418,11 @@ class _Cycle:
         )
 
 
-def _refusal(head: Head, node: QueueNode | None, reason: str, message: str) -> Wait:
+def _refusal(head: Head, node: QueueNode | None, reason: str, message: str) -> StayPending:
     """A refusal; a strict queue (``node``) keeps its head all the same."""
     keeps = node is not None and node.spec.strategy is QueueingStrategy.STRICT_FIFO
     requeue = Requeue.HEAP if keeps else Requeue.PARKED
-    return Wait(head.workload, head.cluster_queue, reason, message, requeue, _requests(head))
+    return StayPending(head.workload, head.cluster_queue, reason, message, requeue, _requests(head))
 
 
 def _requests(head: Head) -> dict[str, Requests]:

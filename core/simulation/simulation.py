@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from api import names
 from core import actions
-from core.model import Admission, FlavorResource, Key, Reserve, Victim, Wait, Workload
+from core.model import Admission, FlavorResource, Key, Reserve, StayPending, Victim, Workload
 from core.state.drain import drain
 from core.state.state import State
 from core.state.surroundings import surroundings
@@ -286,7 +286,7 @@ class Simulation:
                     match decision:
                         case Reserve():
                             self._reserve(decision, now)
-                        case Wait():
+                        case StayPending():
                             self.timeline.courses[decision.workload.key].tell(now, decision.reason, decision.message)
                             if decision.gated:
                                 self._gate(decision, now)
@@ -294,7 +294,7 @@ class Simulation:
                                 self._preempt(victim, decision.workload.key, now)
                                 more = True
 
-    def _gate(self, decision: Wait, now: float) -> None:
+    def _gate(self, decision: StayPending, now: float) -> None:
         """It could preempt others, but its preemption gate is closed."""
         workload = self.workloads[decision.workload.key]
         if not workload.holds(names.Condition.BLOCKED_ON_PREEMPTION_GATES):

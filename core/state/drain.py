@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.model import Decision, Plan, Requeue, Wait
+from core.model import Decision, Plan, Requeue, StayPending
 from core.model.policy import SchedulingPolicy
 from core.scheduling.cycle import schedule_in_steps
 from core.state.state import State
@@ -43,4 +43,4 @@ def drain_in_steps(state: State, policy: SchedulingPolicy, now: float) -> Iterat
 
 
 def _idle(decision: Decision) -> bool:
-    return isinstance(decision, Wait) and not decision.victims and decision.requeue is Requeue.HEAP
+    return isinstance(decision, StayPending) and not decision.victims and decision.requeue is Requeue.HEAP

@@ -28,31 +28,31 @@ STEP = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class PendingCounts:
     """Counts of pending workloads: active ones, and inadmissible ones, which need a change first."""
 
     active: int
     inadmissible: int
 
 
-def pending(state: State, name: str) -> Counts:
+def pending(state: State, name: str) -> PendingCounts:
     """Returns the counts for a ClusterQueue. If it is not active, all its workloads are inadmissible."""
     queue = state.pending.queues.get(name)
     if queue is None:
-        return Counts(0, 0)
+        return PendingCounts(0, 0)
     active = queue.active if state.reservations.active_condition(name).active else 0
-    return Counts(active, len(queue) - active)
+    return PendingCounts(active, len(queue) - active)
 
 
-def pending_groups(state: State, name: str) -> Counts:
+def pending_groups(state: State, name: str) -> PendingCounts:
     """How many groups of workloads that are judged together wait for a ClusterQueue. Costs their number."""
     queue = state.pending.queues.get(name)
     if queue is None:
-        return Counts(0, 0)
+        return PendingCounts(0, 0)
     active, inadmissible = queue.groups()
     if state.reservations.active_condition(name).active:
-        return Counts(len(active), len(inadmissible))
-    return Counts(0, len(active | inadmissible))
+        return PendingCounts(len(active), len(inadmissible))
+    return PendingCounts(0, len(active | inadmissible))
 
 
 def why_unadmitted(workload: Workload) -> tuple[str, str] | None:
@@ -69,7 +69,7 @@ def why_unadmitted(workload: Workload) -> tuple[str, str] | None:
     return reason, "" if reserved.status else reserved.reason
 
 
-def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
+def pending_locally(state: State, key: Key) -> Generator[None, None, PendingCounts]:
     """Counts the workloads that wait in a LocalQueue. The cost depends on their number; the function yields after every
     ``STEP`` of them, and workloads that arrive or leave meanwhile may be counted or not.
     """
@@ -77,7 +77,7 @@ def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
     waiting = state.pending.by_local_queue.get(key, set())
     queue = state.pending.queues.get(local_queue.cluster_queue) if local_queue is not None else None
     if queue is None:
-        return Counts(0, len(waiting))
+        return PendingCounts(0, len(waiting))
     looked_at = local_queue is not None and state.reservations.active_condition(local_queue.cluster_queue).active
     active = inadmissible = 0
     for number, each in enumerate(tuple(waiting), start=1):
@@ -88,7 +88,7 @@ def pending_locally(state: State, key: Key) -> Generator[None, None, Counts]:
             inadmissible += 1
         if number % STEP == 0:
             yield
-    return Counts(active, inadmissible)
+    return PendingCounts(active, inadmissible)
 
 
 def asked(state: State, name: str) -> dict[str, int]:

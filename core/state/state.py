@@ -54,10 +54,10 @@ from core.model import (
     Requeue,
     Reserve,
     ResourceFlavor,
+    StayPending,
     Topology,
     Tried,
     Victim,
-    Wait,
     Workload,
 )
 from core.model import Condition as StatusCondition
@@ -390,7 +390,7 @@ class State:
         """Whether released quota belongs to this head before any parked workload of its arena."""
         return head.preemptor or head.blocked or self.pending.queues[head.cluster_queue].strict
 
-    def _apply_decision(self, decision: Reserve | Wait) -> bool:
+    def _apply_decision(self, decision: Reserve | StayPending) -> bool:
         """Applies one decision; returns whether the next cycle in the arena may have another result."""
         key = decision.workload.key
         name = _queue_of(decision)
@@ -442,12 +442,12 @@ class State:
             checks[rule.name].controller_name == MULTIKUEUE_CONTROLLER for rule in queue.checks if rule.name in checks
         )
 
-    def _apply_second_pass(self, decision: Reserve | Wait) -> None:
+    def _apply_second_pass(self, decision: Reserve | StayPending) -> None:
         """Applies a decision about a workload that holds quota, unless it has changed since."""
         key, held = decision.workload.key, self.reservations.get(decision.workload.key)
         if key not in self._second_pass or held is None or held.workload.admission != decision.workload.admission:
             return
-        if isinstance(decision, Wait):
+        if isinstance(decision, StayPending):
             for victim in decision.victims:
                 self._evict(victim, None if victim.workload.key == key else key)
             if not decision.postponed:
@@ -621,5 +621,5 @@ def _claimed(old: Key | None, key: Key, *, claims: bool) -> Key | None:
     return None if old == key else old
 
 
-def _queue_of(decision: Reserve | Wait) -> str:
-    return decision.cluster_queue if isinstance(decision, Wait) else decision.admission.cluster_queue
+def _queue_of(decision: Reserve | StayPending) -> str:
+    return decision.cluster_queue if isinstance(decision, StayPending) else decision.admission.cluster_queue

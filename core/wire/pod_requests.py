@@ -51,7 +51,7 @@ class RequestLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Transformation:
+class ResourceTransformation:
     """``resources.transformations[]`` of the Configuration: an input resource turned into outputs by factors."""
 
     outputs: Quantities
@@ -67,7 +67,7 @@ class RequestRules:
 
     limits: RequestLimits = RequestLimits()
     overheads: Mapping[str, Quantities] = field(default_factory=dict)
-    transformations: Mapping[str, Transformation] = field(default_factory=dict)
+    transformations: Mapping[str, ResourceTransformation] = field(default_factory=dict)
     excluded_prefixes: tuple[str, ...] = ()
 
 
@@ -171,10 +171,10 @@ def overheads(runtime_classes: Iterable[Raw]) -> dict[str, Quantities]:
     }
 
 
-def transformations(configured: Iterable[Raw]) -> dict[str, Transformation]:
+def transformations(configured: Iterable[Raw]) -> dict[str, ResourceTransformation]:
     """``resources.transformations`` of a Configuration by input resource."""
     return {
-        raw["input"]: Transformation(
+        raw["input"]: ResourceTransformation(
             outputs=_amounts(raw.get("outputs"), "outputs"),
             retain=raw.get("strategy", "Retain") == "Retain",
             multiply_by=raw.get("multiplyBy") or "",
@@ -355,7 +355,7 @@ def _kept(amounts: Quantities, excluded_prefixes: tuple[str, ...]) -> Quantities
     return {name: value for name, value in amounts.items() if not name.startswith(excluded_prefixes)}
 
 
-def _transformed(amounts: Quantities, rules: Mapping[str, Transformation]) -> Quantities:
+def _transformed(amounts: Quantities, rules: Mapping[str, ResourceTransformation]) -> Quantities:
     """Outputs of several inputs are summed and may cancel each other (negative factors), but never reduce the original
     requests.
     """

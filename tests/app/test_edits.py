@@ -13,7 +13,7 @@ from app.identity import pod_of, user_info
 from app.serve import _error_in
 from app.setup import SetupOptions
 from controller.kube.client import Client
-from controller.kube.events import ObjectReference, Recorder
+from controller.kube.events import EventSender, ObjectReference
 from tests.eventually import eventually
 from tests.faults import Answer, FaultProxy
 from tests.standin import StandIn
@@ -103,7 +103,7 @@ async def test_t20_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Pa
 
 async def test_t20_an_event_on_the_pod_reports_the_edit(server: StandIn, proxy: FaultProxy) -> None:
     async with Client(proxy.connection) as client:
-        recorder = Recorder(client)
+        recorder = EventSender(client)
         sending = asyncio.create_task(recorder.run())
         recorder.record(POD, "Warning", "InvalidConfiguration", "metrics: Invalid value: 7", component="seiretsu")
         await eventually(lambda: recorder.sent == 1)

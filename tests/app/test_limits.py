@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
-from app.connection import Connection, Deadlines
+from app.connection import Deadlines, ServedConnection
 from app.limits import Limits, client_seconds
 from tests.app.conftest import SHORT, Serve
 from tests.app.http import Answer, Wire, get, post
@@ -232,7 +232,7 @@ async def test_answers_that_are_not_read_are_counted_and_hold_nobody_up(serve: S
         assert (await other.call(request)).body == b"x" * 6 * 2**20
 
 
-def unsent(connection: Connection | None) -> int:
+def unsent(connection: ServedConnection | None) -> int:
     """The bytes in the buffers of a connection."""
     return connection._writer.transport.get_write_buffer_size() if connection is not None else 0
 

@@ -16,7 +16,7 @@ from tests.app.conftest import listening
 from tests.app.http import Answer, Wire, get, post
 from tests.webhook.cluster import cluster, job, review
 from webhook.routes import routes
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 CALLS, CLIENTS = 2_000, 16
 MUTATE, VALIDATE = "/mutate-batch-v1-job", "/validate-batch-v1-job"
@@ -83,7 +83,7 @@ def counted(page: str) -> dict[str, float]:
 
 async def test_calls_under_load_fail_none() -> None:
     metrics = ProcessMetrics()
-    hooks = routes(Context(Settings(), cluster(namespaces={"team-a": {}})))
+    hooks = routes(Context(WebhookSettings(), cluster(namespaces={"team-a": {}})))
     app = Application(hooks, [metrics_page(metrics)], metrics)
     async with listening(app) as (_, listener, trust):
         assert listener.bound is not None

@@ -14,7 +14,7 @@ from tests.webhook.cluster import job, review
 from webhook.hooks import HOOKS
 from webhook.review import Response, allow, deny, parse
 from webhook.routes import answer
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 BY_PATH = {hook.path: hook for hook in HOOKS}
 
@@ -26,7 +26,7 @@ def asked(registry: CollectorRegistry, path: str, new: Raw) -> list[Raw]:
         answer(
             BY_PATH[path],
             orjson.dumps(review(new)),
-            Context(Settings(), world()),
+            Context(WebhookSettings(), world()),
             verdicts,
         )
     return [dict(each) for each in told]

@@ -31,7 +31,7 @@ from controller.kube.config import Connection
 from controller.kube.flow.budget import Budget
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
-from controller.reconcilers.guard import Guard
+from controller.reconcilers.guard import PodGuard
 from devcluster import build
 from tests.charts.rendering import CHART, documents, only, rendered
 
@@ -63,7 +63,7 @@ def served() -> dict[str, set[str]]:
     Verdicts(metrics.registry)._verdicts.labels("", "", "")
     client = Client(Connection("https://127.0.0.1:1"))
     reflectors = [Reflector(client, WORKLOADS, Store("workloads", verbatim))]
-    guard = cast("Guard", SimpleNamespace(pods=(), did=Counter()))
+    guard = cast("PodGuard", SimpleNamespace(pods=(), did=Counter()))
     of_the_controller = of_controller(client, reflectors, Budget(client.pressure), lambda: True, guard)
     live = LiveContext()
     live.pair = new_authority(datetime.now(UTC), timedelta(days=1))

@@ -14,7 +14,7 @@ from app.setup import SetupOptions, decide
 from tests.charts.rendering import CHART, POLICIES_SERVED, VALIDATING_SERVED, documents, helm, only, refusal, rendered
 from webhook.backstop import policies
 from webhook.configurations import Endpoint, HookOptions, mutating, validating
-from webhook.settings import Account, Controllers, Settings
+from webhook.settings import ControllerAccount, TrustedControllers, WebhookSettings
 
 pytestmark = pytest.mark.cluster
 
@@ -38,20 +38,20 @@ def configured(text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("text", "settings"),
     [
-        ("kind: Configuration", Settings(namespace="queues")),
-        ("manageJobsWithoutQueueName: true", Settings(namespace="queues", manage_jobs_without_queue_name=True)),
+        ("kind: Configuration", WebhookSettings(namespace="queues")),
+        ("manageJobsWithoutQueueName: true", WebhookSettings(namespace="queues", manage_jobs_without_queue_name=True)),
         (
             "managedJobsNamespaceSelector: {matchLabels: {team: red}}",
-            Settings(namespace="queues", managed_jobs_namespace_selector={"matchLabels": {"team": "red"}}),
+            WebhookSettings(namespace="queues", managed_jobs_namespace_selector={"matchLabels": {"team": "red"}}),
         ),
         (
             "featureGates: {PartialAdmission: false}",
-            Settings(namespace="queues", gates={"PartialAdmission": False}),
+            WebhookSettings(namespace="queues", gates={"PartialAdmission": False}),
         ),
-        ("integrations: {frameworks: [pod]}", Settings(namespace="queues", frameworks=frozenset({"pod"}))),
+        ("integrations: {frameworks: [pod]}", WebhookSettings(namespace="queues", frameworks=frozenset({"pod"}))),
         (
             "integrations: {frameworks: [deployment]}",
-            Settings(namespace="queues", frameworks=frozenset({"deployment"})),
+            WebhookSettings(namespace="queues", frameworks=frozenset({"deployment"})),
         ),
     ],
     ids=[
@@ -63,12 +63,12 @@ def configured(text: str) -> dict[str, str]:
         "pods of Deployments",
     ],
 )
-def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settings: Settings) -> None:
+def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settings: WebhookSettings) -> None:
     documents = render(**{key: value.replace(",", "\\,") for key, value in configured(text).items()})
     options = HookOptions(
         settings=settings,
         endpoint=Endpoint(service="seiretsu-webhook-service", namespace="queues"),
-        account=Account("system:serviceaccount:queues:seiretsu"),
+        account=ControllerAccount("system:serviceaccount:queues:seiretsu"),
     )
     for kind, wanted in (
         ("MutatingWebhookConfiguration", mutating(options)),
@@ -80,18 +80,18 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
 @pytest.mark.parametrize(
     ("text", "settings"),
     [
-        ("kind: Configuration", Settings(namespace="queues")),
-        ("manageJobsWithoutQueueName: true", Settings(namespace="queues", manage_jobs_without_queue_name=True)),
+        ("kind: Configuration", WebhookSettings(namespace="queues")),
+        ("manageJobsWithoutQueueName: true", WebhookSettings(namespace="queues", manage_jobs_without_queue_name=True)),
         (
             "integrations: {externalFrameworks: [Wrapper.v1.example.com\\,AppWrapper.v1beta2.workload.codeflare.dev]}",
-            Settings(
+            WebhookSettings(
                 namespace="queues",
                 external_frameworks=frozenset({"Wrapper.v1.example.com", "AppWrapper.v1beta2.workload.codeflare.dev"}),
             ),
         ),
         (
             "integrations: {frameworks: [batch/job\\,jobset.x-k8s.io/jobset]\\,externalFrameworks: [A.v1.example.com]}",
-            Settings(
+            WebhookSettings(
                 namespace="queues",
                 frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}),
                 external_frameworks=frozenset({"A.v1.example.com"}),
@@ -99,13 +99,15 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
         ),
         (
             "integrations: {frameworks: [jobset.x-k8s.io/jobset]}",
-            Settings(namespace="queues", frameworks=frozenset({"jobset.x-k8s.io/jobset"})),
+            WebhookSettings(namespace="queues", frameworks=frozenset({"jobset.x-k8s.io/jobset"})),
         ),
         (
             "seiretsu: {controllers: {byRights: false\\,accounts: [joe\\,'system:serviceaccount:operators:*']}}",
-            Settings(
+            WebhookSettings(
                 namespace="queues",
-                controllers=Controllers(frozenset({"joe", "system:serviceaccount:operators:*"}), by_rights=False),
+                controllers=TrustedControllers(
+                    frozenset({"joe", "system:serviceaccount:operators:*"}), by_rights=False
+                ),
             ),
         ),
     ],
@@ -118,11 +120,13 @@ def test_the_chart_registers_the_hooks_that_the_table_asks_for(text: str, settin
         "named controllers",
     ],
 )
-def test_admission_policies_are_rendered_where_they_are_served(text: str, settings: Settings) -> None:
+def test_admission_policies_are_rendered_where_they_are_served(text: str, settings: WebhookSettings) -> None:
     found = [each for each in render(served=POLICIES_SERVED, **configured(text)) if "AdmissionPolicy" in each["kind"]]
     for each in found:
         assert each["metadata"].pop("labels")["app.kubernetes.io/instance"] == "seiretsu"
-    options = HookOptions(settings=settings, name="seiretsu", account=Account("system:serviceaccount:queues:seiretsu"))
+    options = HookOptions(
+        settings=settings, name="seiretsu", account=ControllerAccount("system:serviceaccount:queues:seiretsu")
+    )
     # helm sorts what it renders by kind
     assert in_order(found) == in_order(policies(options))
     validating_alone = render(served=VALIDATING_SERVED, **configured(text))

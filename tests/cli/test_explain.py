@@ -10,7 +10,7 @@ from cli.explain import answer, partial_answer
 from cli.explained import jobs_of, plain, text
 from cli.live import Seen
 from cli.manifests import Mistakes, documents
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.explain.explanation import Explanation
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 
@@ -287,7 +287,7 @@ def test_if_usage_exceeds_quota_the_whole_missing_amount_is_shown() -> None:
 
 
 def test_with_block_admission_the_workload_whose_pods_are_awaited_is_named() -> None:
-    chosen = Settings(policy=SchedulingPolicy(block_admission=True))
+    chosen = ControllerSettings(policy=SchedulingPolicy(block_admission=True))
     told = answer(
         [*QUEUES, workload("old", 1, at=1, holds="team-a"), workload("next", 1, at=2)], "next", "team-a", NOW, chosen
     )
@@ -326,7 +326,7 @@ def test_a_preempted_job_names_its_preemptor() -> None:
 
 
 def test_with_fair_sharing_the_least_borrower_and_other_waiting_jobs_are_named() -> None:
-    rules = Settings(policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))
+    rules = ControllerSettings(policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))
     other = workload("other", 9, at=4, namespace="team-b")
     told = answer([*QUEUES, *FULL, workload("next", 4, at=3), other], "next", "team-a", NOW, rules)
     assert isinstance(told, Explanation)

@@ -20,7 +20,7 @@ from cli import fleet, live
 from cli import workers as worker_clusters
 from cli.main import application
 from cli.reader import Reader
-from cli.target import Target
+from cli.target import ChosenCluster
 from cli.workers import Workers, workers
 from controller.kube import config
 from controller.kube.errors import NotFound
@@ -281,7 +281,7 @@ def live_manager(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(live, "objects", lambda *_: others)
     monkeypatch.setattr(fleet, "workers", lambda *_: Workers(configs, connections))
-    monkeypatch.setattr(Target, "connection", lambda target: config.Connection("https://manager"))
+    monkeypatch.setattr(ChosenCluster, "connection", lambda target: config.Connection("https://manager"))
     monkeypatch.setattr(fleet, "worker", read)
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from cli.world import rules
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from tests.cli.api_server import EMPTY, kubeconfig, serving
 
 ROOT = Path(__file__).parents[2]
@@ -80,4 +80,4 @@ def test_help_and_version_import_even_less() -> None:
 def test_without_a_configuration_the_settings_are_those_of_an_empty_one() -> None:
     """So that `explain` needs no model of the Configuration."""
     other = rules().controller
-    assert (Settings().policy, Settings().reading) == (other.policy, other.reading)
+    assert (ControllerSettings().policy, ControllerSettings().reading) == (other.policy, other.reading)

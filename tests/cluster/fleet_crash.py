@@ -19,7 +19,7 @@ from api.objects import Raw
 from controller.kube import config
 from controller.kube.client import Client
 from controller.run.controller import Controller
-from controller.settings import MultiKueueSettings, Reading, Settings
+from controller.settings import ControllerSettings, MultiKueueSettings, Reading
 from core.jobs.elastic import GATE
 from core.multikueue.group import Policy
 from core.multikueue.kubeconfig import Allowed
@@ -53,7 +53,7 @@ class Mortal:
     async def run(self) -> None:
         """Starts the controller again whenever it has ended, until this is cancelled."""
         policy = Policy(orchestrated=True)
-        settings = Settings(
+        settings = ControllerSettings(
             multikueue=MultiKueueSettings(policy, gc_interval=1.0, allowed=Allowed(http=True)),  # that of the proxies
             reading=Reading(preemption_gates=True),
         )

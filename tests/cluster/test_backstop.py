@@ -23,13 +23,13 @@ from tests.serving import AS_US
 from webhook.backstop import BELOW, BY_HAND, LABELLED, MOVED, RESIZED, UNMARKED, policies
 from webhook.claims import NOT_CONTROLLED
 from webhook.configurations import HookOptions
-from webhook.settings import Account, Controllers, Settings
+from webhook.settings import ControllerAccount, TrustedControllers, WebhookSettings
 
 pytestmark = pytest.mark.cluster
-SETTINGS = Settings(
+SETTINGS = WebhookSettings(
     frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}),
     external_frameworks=frozenset({"Wrapper.v1.example.com"}),
-    controllers=Controllers(frozenset({"joe", "system:serviceaccount:operators:*"})),
+    controllers=TrustedControllers(frozenset({"joe", "system:serviceaccount:operators:*"})),
 )
 SOMEBODY = ("--as=somebody", "--as-group=system:masters")
 
@@ -39,7 +39,7 @@ def plane() -> Iterator[ControlPlane]:
     """A control plane with both kinds of jobs, the policies, and no Seiretsu; JobSets have no controller."""
     with ControlPlane.start(spec=Spec(nodes=())) as started:
         define(World(started, "default"), JOBSET)
-        options = HookOptions(settings=SETTINGS, account=Account(AS_CONTROLLER["Impersonate-User"]))
+        options = HookOptions(settings=SETTINGS, account=ControllerAccount(AS_CONTROLLER["Impersonate-User"]))
         items = {"apiVersion": "v1", "kind": "List", "items": policies(options)}
         started.kubectl("apply", "-f", "-", stdin=json.dumps(items), check=True)
         # The API server learns of policies a moment after it has stored them.

@@ -44,7 +44,7 @@ from tests.eventually import PATIENCE, eventually
 from tests.webhook.cluster import cluster, job, review
 from webhook.configurations import Endpoint, HookOptions, mutating
 from webhook.routes import routes
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 pytestmark = pytest.mark.cluster
 
@@ -287,7 +287,9 @@ class Replica:
         self.keeper = keeper(client, policy)
         self.waited: set[str] = set()
         self._client = client
-        hooks = Application(routes(Context(Settings(), cluster())), [], ProcessMetrics(), called=lambda path: None)
+        hooks = Application(
+            routes(Context(WebhookSettings(), cluster())), [], ProcessMetrics(), called=lambda path: None
+        )
 
         async def asked(scope: Scope, receive: Receive, send: Send) -> None:
             self.waited.add(scope["query_string"].decode())

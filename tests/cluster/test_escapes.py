@@ -24,7 +24,7 @@ from tests.cluster.world import World, condition, job
 from tests.observing import observing
 from tests.serving import Served
 from webhook.configurations import Endpoint, HookOptions, validating
-from webhook.settings import Account
+from webhook.settings import ControllerAccount
 
 pytestmark = [pytest.mark.cluster, pytest.mark.exceeds]
 
@@ -313,7 +313,7 @@ def without_policies(world: World, served: Served) -> Iterator[None]:
     (name,) = (each for each in kubectl("get", WEBHOOKS, "-o", "name").stdout.split() if "/seiretsu" in each)
     live = json.loads(kubectl("get", name, "-o", "json").stdout)
     bundle = b64decode(live["webhooks"][0]["clientConfig"]["caBundle"])
-    account = Account(AS_CONTROLLER["Impersonate-User"])
+    account = ControllerAccount(AS_CONTROLLER["Impersonate-User"])
     options = HookOptions(endpoint=Endpoint(url=f"https://{served.address}"), ca_bundle=bundle, account=account)
     wanted = validating(options)
     there = {each["name"] for each in live["webhooks"]}

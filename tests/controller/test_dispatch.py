@@ -22,7 +22,7 @@ from controller.reconcilers.workloads import WorkloadReconciler
 from controller.run.dispatch import AT_ONCE, Dispatcher
 from controller.run.watched import dispatch_of, rows
 from controller.scheduling.scheduler import Scheduler
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs.kinds import BATCH_JOB, POD
 from core.jobs.pod_owners import LEADER_WORKER_SET, STATEFUL_SET
 from core.model import Key, Raw
@@ -41,7 +41,7 @@ def connected(caches: Caches | None = None) -> tuple[Dispatcher, QueueStatuses, 
     writer, recorder = cast(Writer, None), cast(Recorder, None)
     metrics = QueueingMetrics(CollectorRegistry())
     queues = QueueStatuses(caches, writer)
-    workloads = WorkloadReconciler(caches, writer, recorder, Settings())
+    workloads = WorkloadReconciler(caches, writer, recorder, ControllerSettings())
     scheduler, mirror = Scheduler(caches, writer, recorder, metrics), QueueMirror(caches, writer)
     dispatcher = Dispatcher(caches, scheduler, workloads, queues, [], mirror)
     caches.start()
@@ -51,9 +51,9 @@ def connected(caches: Caches | None = None) -> tuple[Dispatcher, QueueStatuses, 
 def with_jobs(caches: Caches) -> Dispatcher:
     """As ``connected``, for Jobs."""
     writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
-    looked_after = WorkloadReconciler(caches, writer, recorder, Settings())
+    looked_after = WorkloadReconciler(caches, writer, recorder, ControllerSettings())
     scheduler, mirror = Scheduler(caches, writer, recorder, metrics), QueueMirror(caches, writer)
-    jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
+    jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, ControllerSettings())
     caches.start()
     return Dispatcher(caches, scheduler, looked_after, QueueStatuses(caches, writer), [jobs], mirror)
 
@@ -71,8 +71,8 @@ def test_a_new_leader_reconciles_queued_jobs_that_were_deleted_without_a_leader(
     writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
     caches.workloads.observe("ADDED", controlled_by(Owner(group, "Job", "ns", "gone"), "owned"))
     caches.start()
-    jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
-    looked_after = WorkloadReconciler(caches, writer, recorder, Settings())
+    jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, ControllerSettings())
+    looked_after = WorkloadReconciler(caches, writer, recorder, ControllerSettings())
     scheduler = Scheduler(caches, writer, recorder, metrics)
     queues, mirror = QueueStatuses(caches, writer), QueueMirror(caches, writer)
     for _ in Dispatcher(caches, scheduler, looked_after, queues, [jobs], mirror).everything():
@@ -89,9 +89,12 @@ def test_a_change_that_concerns_many_jobs_queues_them_in_steps(changed: str) -> 
         found = pod(name=f"p{place}", uid=f"p{place}", labels=labels)
         caches.stores[POD.resource].observe("ADDED", found)
     writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
-    pods = JobReconciler(POD, caches, writer, recorder, metrics, Settings())
-    jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, Settings())
-    looked_after, mirror = WorkloadReconciler(caches, writer, recorder, Settings()), QueueMirror(caches, writer)
+    pods = JobReconciler(POD, caches, writer, recorder, metrics, ControllerSettings())
+    jobs = JobReconciler(BATCH_JOB, caches, writer, recorder, metrics, ControllerSettings())
+    looked_after, mirror = (
+        WorkloadReconciler(caches, writer, recorder, ControllerSettings()),
+        QueueMirror(caches, writer),
+    )
     scheduler, queues = Scheduler(caches, writer, recorder, metrics), QueueStatuses(caches, writer)
     caches.start()
     Dispatcher(caches, scheduler, looked_after, queues, [jobs, pods], mirror).connect(dispatch_of(table))
@@ -175,9 +178,9 @@ def test_an_edit_that_concerns_many_workloads_queues_them_in_steps(edited: Resou
 def test_a_deleted_pod_wakes_the_set_whose_quota_it_used() -> None:
     caches = Caches(State(), rows([POD], [STATEFUL_SET]))
     writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
-    jobs = JobReconciler(POD, caches, writer, recorder, metrics, Settings())
-    sets = PodOwnerReconciler(STATEFUL_SET, caches, writer, recorder, Settings())
-    looked_after = WorkloadReconciler(caches, writer, recorder, Settings())
+    jobs = JobReconciler(POD, caches, writer, recorder, metrics, ControllerSettings())
+    sets = PodOwnerReconciler(STATEFUL_SET, caches, writer, recorder, ControllerSettings())
+    looked_after = WorkloadReconciler(caches, writer, recorder, ControllerSettings())
     scheduler = Scheduler(caches, writer, recorder, metrics)
     queues, mirror = QueueStatuses(caches, writer), QueueMirror(caches, writer)
     found = pod(name="s-0", ownerReferences=[{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u"}])
@@ -195,7 +198,7 @@ def test_a_deleted_pod_wakes_the_set_whose_quota_it_used() -> None:
 async def test_a_set_with_thousands_of_groups_is_considered_once_for_many_changes(groups: int, at_once: bool) -> None:
     """Each group that changes is a change of the set, and each look at it is at all groups."""
     caches = Caches(State(), rows([POD], [LEADER_WORKER_SET]))
-    sets = PodOwnerReconciler(LEADER_WORKER_SET, caches, cast(Writer, None), cast(Recorder, None), Settings())
+    sets = PodOwnerReconciler(LEADER_WORKER_SET, caches, cast(Writer, None), cast(Recorder, None), ControllerSettings())
     found = made("LeaderWorkerSet", "l", {"replicas": groups})
     found["metadata"] |= {"namespace": "ns", "resourceVersion": "1", "uid": "u"}
     caches.stores[LEADER_WORKER_SET.resource].observe("ADDED", found)

@@ -14,11 +14,11 @@ from controller.cache.caches import Caches
 from controller.cache.owners import Owners
 from controller.cache.writes import Writer
 from controller.kube.flow.precedence import Precedence
-from controller.reconcilers.guard import REPORTED_SECONDS, Guard
+from controller.reconcilers.guard import REPORTED_SECONDS, PodGuard
 from controller.reconcilers.living import read
 from controller.reconcilers.managed import Managed
 from controller.run.watched import rows
-from controller.settings import GuardSettings, Settings
+from controller.settings import ControllerSettings, GuardSettings
 from core.guard.grants import STOPS_SECONDS
 from core.guard.judge import LEAVES_SECONDS
 from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
@@ -98,11 +98,13 @@ class World:
         self.workload = workload["metadata"]["name"]
         self.caches.workloads.observe("ADDED", workload)
         self.caches.start()
-        settings = Settings(frameworks=tuple(each.framework for each in kinds), **{"guard": GuardSettings(), **options})
+        settings = ControllerSettings(
+            frameworks=tuple(each.framework for each in kinds), **{"guard": GuardSettings(), **options}
+        )
         managed = Managed(self.caches, settings, Owners(self.caches))
         client: Any = self.api
         writer = Writer(client, self.caches.stores)
-        self.guard = Guard(self.caches, writer, client, managed, self.told, settings, clock=lambda: self.now)
+        self.guard = PodGuard(self.caches, writer, client, managed, self.told, settings, clock=lambda: self.now)
         self.caches.local_queues.on_change(self.guard._queue_changed)
         self.caches.cluster_queues.on_change(self.guard._quota_changed)
         self.caches.observers.append(self.guard.workload_changed)

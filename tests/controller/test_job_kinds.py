@@ -21,7 +21,7 @@ from controller.reconcilers.workloads import WorkloadReconciler
 from controller.run.dispatch import Dispatcher
 from controller.run.watched import dispatch_of, rows
 from controller.scheduling.scheduler import Scheduler
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.actions import Delete, Wait
 from core.jobs import workload
 from core.jobs.actions import AwaitPods, CreateWorkload, Problem, Start, Stop
@@ -57,7 +57,7 @@ class World:
             self.caches.stores[SETS].observe("ADDED", queued_set())
         self.caches.start()
         writer, recorder, metrics = cast(Writer, None), cast(Recorder, None), QueueingMetrics(CollectorRegistry())
-        settings = Settings(frameworks=tuple(kind.framework for kind in kinds), external_frameworks=external)
+        settings = ControllerSettings(frameworks=tuple(kind.framework for kind in kinds), external_frameworks=external)
         common = (self.caches, writer, recorder)
         self.owners = Owners(self.caches)
         self.jobs = {kind: JobReconciler(kind, *common, metrics, settings, owners=self.owners) for kind in kinds}

@@ -22,7 +22,7 @@ from controller.reconcilers.churn import FREE
 from controller.reconcilers.departures import FIRST_WAIT_SECONDS
 from controller.reconcilers.jobs import JobReconciler
 from controller.run.watched import rows
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.actions import Wait
 from core.jobs import workload
 from core.jobs.actions import CreateWorkload, Start, Stop
@@ -75,7 +75,7 @@ def reconciler(*errors: ApiError, clock: Callable[[], float] = time.time) -> tup
     caches.start()
     writer = Writer(Answers(*errors), caches.stores)  # type: ignore[arg-type]
     metrics = QueueingMetrics(CollectorRegistry())
-    return JobReconciler(BATCH_JOB, caches, writer, told, metrics, Settings(), clock=clock), told
+    return JobReconciler(BATCH_JOB, caches, writer, told, metrics, ControllerSettings(), clock=clock), told
 
 
 async def tries(found: JobReconciler, times: int) -> None:

@@ -17,7 +17,7 @@ from controller.metrics.counters import QueueingMetrics
 from controller.reconcilers import jobs
 from controller.reconcilers.jobs import LARGE, JobReconciler
 from controller.run.watched import rows
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs.kinds import POD, POD_GROUP
 from core.jobs.kinds.pod_group import Sorted, sort_out
 from core.jobs.pod_shape import computed_role, requests, role_hash
@@ -39,7 +39,9 @@ def reconciler(pods: int) -> JobReconciler:
         caches.stores[POD.resource].observe("ADDED", member(f"p{place}"))
     caches.start()
     metrics = QueueingMetrics(CollectorRegistry())
-    return JobReconciler(POD, caches, cast(Writer, None), cast(Recorder, None), metrics, Settings(), clock=lambda: NOW)
+    return JobReconciler(
+        POD, caches, cast(Writer, None), cast(Recorder, None), metrics, ControllerSettings(), clock=lambda: NOW
+    )
 
 
 @pytest.mark.parametrize(("pods", "aside"), [(LARGE, False), (LARGE + 1, True)])

@@ -16,14 +16,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.metrics.custom_labels import CustomLabel, CustomLabels
+from api.metrics.custom_labels import CustomLabels, PromotedLabel
 from api.metrics.families import FAMILIES, ROLE, UNROLED, full_name, hidden
 from api.objects import Raw
 from app.metrics import ProcessMetrics as Process
 from controller.metrics.counters import QueueingMetrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.series import Series
-from core.model import Key, Plan, Requeue, Wait
+from core.model import Key, Plan, Requeue, StayPending
 from core.model.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, SchedulingPolicy
 from core.queue.admission_fair_sharing import Consumed
 from core.wire.timestamps import epoch
@@ -51,7 +51,7 @@ class Page:
         *,
         policy: SchedulingPolicy | None = None,
         gates: dict[str, bool] | None = None,
-        custom: tuple[CustomLabel, ...] = (),
+        custom: tuple[PromotedLabel, ...] = (),
     ) -> None:
         self.caches = filled(policy)
         self.version = 1
@@ -142,7 +142,7 @@ def busy() -> Page:
     page.conditions("done", QuotaReserved="QuotaReserved", Admitted="Admitted", Finished="WorkloadSliceReplaced")
     waiting = page.caches.get(Key("ns", "w"))
     assert waiting is not None
-    wait = Wait(waiting, "cq", "WaitingForQuota", "", Requeue.HEAP)
+    wait = StayPending(waiting, "cq", "WaitingForQuota", "", Requeue.HEAP)
     page.metrics.cycle(Plan((wait,), {"cq": 1}, (("cq", "deferred_fit"),)), 0.01)
     page.metrics.preempted("cq", "InClusterQueue")
     page.metrics.workload_created("batch/v1/Job", 0.1, Key("ns", "lq"))
@@ -408,7 +408,7 @@ async def test_metrics_of_a_feature_gate_that_is_off_are_not_there(gate: str, pr
 class Promoted:
     """A custom label and what one series shows of it."""
 
-    label: CustomLabel
+    label: PromotedLabel
     name: str
     labels: dict[str, str]
 
@@ -418,7 +418,7 @@ class Promoted:
     [
         pytest.param(
             Promoted(
-                CustomLabel("team"),
+                PromotedLabel("team"),
                 "cluster_queue_info",
                 {"cluster_queue": "cq", "parent_cohort": "", "root_cohort": ""},
             ),
@@ -426,7 +426,7 @@ class Promoted:
         ),
         pytest.param(
             Promoted(
-                CustomLabel("team", label_key="example.com/team"),
+                PromotedLabel("team", label_key="example.com/team"),
                 "admitted_workloads_total",
                 {"cluster_queue": "cq", "priority_class": ""},
             ),
@@ -434,7 +434,7 @@ class Promoted:
         ),
         pytest.param(
             Promoted(
-                CustomLabel("team", "LocalQueue", annotation_key="team"),
+                PromotedLabel("team", "LocalQueue", annotation_key="team"),
                 "local_queue_reserving_active_workloads",
                 {"name": "lq", "namespace": "ns"},
             ),
@@ -442,7 +442,9 @@ class Promoted:
         ),
         pytest.param(
             Promoted(
-                CustomLabel("team", "Workload", tracked=("red",)), "admitted_active_workloads", {"cluster_queue": "cq"}
+                PromotedLabel("team", "Workload", tracked=("red",)),
+                "admitted_active_workloads",
+                {"cluster_queue": "cq"},
             ),
             id="the label of a Workload splits what is counted",
         ),
@@ -463,7 +465,7 @@ async def test_labels_of_objects_are_promoted_to_metrics(case: Promoted) -> None
 
 
 async def test_a_value_that_is_not_tracked_shows_as_untracked_and_a_changed_label_leaves_no_old_gauge() -> None:
-    page = Page(custom=(CustomLabel("team", tracked=("red", "blue")),))
+    page = Page(custom=(PromotedLabel("team", tracked=("red", "blue")),))
 
     async def shown() -> set[str]:
         page.put("ClusterQueue", "cq", lambda raw: raw["metadata"].update(labels={"team": team}))

@@ -34,9 +34,9 @@ from controller.multikueue.clusters import FAILED_SECONDS, WorkerCluster
 from controller.multikueue.orphans import AT_ONCE
 from controller.multikueue.remote import CHANGED_SECONDS, Remote
 from controller.multikueue.there import TAKE_OVER_SECONDS
-from controller.multikueue.workloads import MultiKueue
+from controller.multikueue.workloads import MultiKueueController
 from controller.run.watched import rows
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.actions import Action, Patch, Wait
 from core.jobs.kinds import BATCH_JOB
 from core.model.events import Event
@@ -50,7 +50,7 @@ from tests.core.multikueue.groups import EARLIER, NOW, conditions, copy, job, th
 from tests.eventually import PATIENCE
 
 KEY = key_of(workload())
-LOST_SECONDS = Settings().multikueue.policy.worker_lost_timeout
+LOST_SECONDS = ControllerSettings().multikueue.policy.worker_lost_timeout
 
 
 class Told:
@@ -82,13 +82,13 @@ class World:
     def __init__(self, *clusters: str, lead: bool = True) -> None:
         self.now, self.told, self.api = NOW, Told(), Api()
         self.caches = Caches(State(), rows([BATCH_JOB]))
-        self.multikueue = MultiKueue(
+        self.multikueue = MultiKueueController(
             self.caches,
             cast(Any, self.api),
             cast(Any, None),
             cast(Any, self.told),
             QueueingMetrics(CollectorRegistry()),
-            Settings(),
+            ControllerSettings(),
             clock=lambda: self.now,
         )
         self.versions = 1000

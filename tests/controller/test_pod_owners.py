@@ -13,7 +13,7 @@ from controller.cache.events import Recorder
 from controller.cache.writes import Writer
 from controller.reconcilers.pod_owners import PodOwnerReconciler
 from controller.run.watched import rows
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs.kinds import POD
 from core.jobs.leader_worker_sets import name
 from core.jobs.pod_owners import LEADER_WORKER_SET
@@ -67,7 +67,12 @@ def reconciler(owner: Raw, found: list[Raw], meanwhile: Callable[[Caches], None]
     caches.start()
     writer = Waits(lambda: meanwhile(caches))
     made_of = PodOwnerReconciler(
-        LEADER_WORKER_SET, caches, cast(Writer, writer), cast(Recorder, Quiet()), Settings(), clock=lambda: 1000.0
+        LEADER_WORKER_SET,
+        caches,
+        cast(Writer, writer),
+        cast(Recorder, Quiet()),
+        ControllerSettings(),
+        clock=lambda: 1000.0,
     )
     return made_of, writer
 

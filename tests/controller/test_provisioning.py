@@ -19,7 +19,7 @@ from controller.kube.flow.precedence import Precedence
 from controller.reconcilers.provisioning import Provisioning
 from controller.run.dispatch import Dispatcher
 from controller.run.watched import dispatch_of, rows
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs.kinds import BATCH_JOB
 from core.model.events import Event
 from core.state.state import State
@@ -117,7 +117,7 @@ class Process:
         self.caches = Caches(State(), rows([BATCH_JOB]))
         self.writer = Writer(cast(Any, api), self.caches.stores)
         self.provisioning = Provisioning(
-            self.caches, self.writer, cast(Any, self.told), Settings(), clock=lambda: self.now
+            self.caches, self.writer, cast(Any, self.told), ControllerSettings(), clock=lambda: self.now
         )
         self.look()
         self.caches.start()

@@ -17,7 +17,7 @@ from controller.kube.flow.limits import MOST
 from controller.kube.flow.precedence import Precedence
 from controller.kube.flow.pressure import Pressure
 from controller.scheduling.reasons import MESSAGE_SECONDS, WaitReasons
-from core.model import Key, Wait
+from core.model import Key, StayPending
 from core.state.drain import drain
 from tests.controller.test_caches import filled, workload
 from tests.controller.test_scheduler import Server, Told
@@ -58,7 +58,7 @@ class World:
         writer = Writer(self.server, self.caches.stores)  # type: ignore[arg-type]
         self.reasons = WaitReasons(self.caches, writer, self.told, self.budget, clock=lambda: self.now)
 
-    def waits(self, name: str) -> Wait:
+    def waits(self, name: str) -> StayPending:
         """Creates a workload; returns the decision that it waits."""
         self.largest += 1  # equal workloads are decided together
         raw = workload(name, cpu=str(self.largest))
@@ -69,7 +69,7 @@ class World:
             decision
             for plan in plans
             for decision in plan.decisions
-            if isinstance(decision, Wait) and decision.workload.key.name == name
+            if isinstance(decision, StayPending) and decision.workload.key.name == name
         )
 
     def message(self, name: str) -> str:
@@ -92,7 +92,7 @@ def world() -> World:
     return World()
 
 
-def again(world: World, decision: Wait, **changes: Any) -> Wait:
+def again(world: World, decision: StayPending, **changes: Any) -> StayPending:
     """A later decision about the same workload as it is now."""
     now = world.caches.get(decision.workload.key)
     assert now is not None

@@ -12,7 +12,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unreachable
 from controller.kube.flow.pressure import Pressure
 from controller.run.controller import Controller
-from controller.settings import MultiKueueSettings, Settings
+from controller.settings import ControllerSettings, MultiKueueSettings
 from core.model import Key
 from core.wire.merge import merged
 from tests.controller.test_caches import made, workload
@@ -55,7 +55,9 @@ def test_the_readiness_of_the_controller_names_a_denied_write() -> None:
 
 def test_a_kind_of_which_queued_jobs_consist_is_no_external_one_too() -> None:
     externals = ("RayCluster.v1.ray.io", "Foo.v1.example.com")
-    settings = Settings(frameworks=("ray.io/rayjob",), multikueue=MultiKueueSettings(enabled=True, externals=externals))
+    settings = ControllerSettings(
+        frameworks=("ray.io/rayjob",), multikueue=MultiKueueSettings(enabled=True, externals=externals)
+    )
     controller = Controller(cast(Client, Lists([])), settings)
     assert [each.resource.kind for each in controller.multikueue.kinds.externals] == ["Foo"]
     followed = [each.resource for each in controller.reflectors]

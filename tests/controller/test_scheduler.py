@@ -23,7 +23,7 @@ from controller.kube.flow.limits import MOST
 from controller.kube.flow.precedence import Precedence
 from controller.metrics.counters import QueueingMetrics
 from controller.scheduling.scheduler import ATTEMPTS, DECIDED_WRITES, UNWRITTEN, Scheduler
-from core.model import Key, Plan, Requeue, Victim, Wait
+from core.model import Key, Plan, Requeue, StayPending, Victim
 from core.model.events import Event
 from core.model.policy import SchedulingPolicy
 from core.state.drain import drain
@@ -285,7 +285,7 @@ async def test_a_migration_is_one_line_of_the_log() -> None:
     running = found.caches.get(Key("ns", "w"))
     assert running is not None
     victim = Victim(running, "cq", "FlavorMigration", "a preferred flavor is free")
-    preferred = Wait(msgspec.structs.replace(running, key=Key("ns", "preferred")), "cq", "", "", Requeue.HEAP)
+    preferred = StayPending(msgspec.structs.replace(running, key=Key("ns", "preferred")), "cq", "", "", Requeue.HEAP)
     change = found._preempted(running, victim, preferred)
     assert change is not None
     with capture_logs() as logged:

@@ -4,7 +4,7 @@ import pytest
 
 from api.configuration import load
 from api.feature_gates import DEFAULTS
-from controller.settings import Settings, from_configuration
+from controller.settings import ControllerSettings, from_configuration
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.workload import Copied, manifest
 from core.model.policy import Strategy
@@ -27,7 +27,7 @@ leaderElection: {leaderElect: true, leaseDuration: 30s, renewDeadline: 20s, retr
 """
 
 
-def read(text: str, *, elect: bool = False) -> Settings:
+def read(text: str, *, elect: bool = False) -> ControllerSettings:
     return from_configuration(load(text).configuration, elect=elect)
 
 

@@ -38,7 +38,7 @@ from controller.reconcilers.workloads import WorkloadReconciler
 from controller.run.dispatch import Dispatcher
 from controller.run.watched import dispatch_of, rows
 from controller.scheduling.scheduler import Scheduler
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
 from core.model.events import Event
@@ -144,8 +144,8 @@ class Controlled:
         writer, metrics, told = Writer(self.server, self.caches.stores), QueueingMetrics(CollectorRegistry()), Silent()  # type: ignore[arg-type]
         common = (self.caches, writer, told, metrics)
         self.scheduler = Scheduler(*common, clock=lambda: self.now)
-        self.workloads = WorkloadReconciler(*common[:3], Settings(), clock=lambda: self.now)
-        self.jobs = JobReconciler(BATCH_JOB, *common, Settings(), clock=lambda: self.now)
+        self.workloads = WorkloadReconciler(*common[:3], ControllerSettings(), clock=lambda: self.now)
+        self.jobs = JobReconciler(BATCH_JOB, *common, ControllerSettings(), clock=lambda: self.now)
         reasons = self.scheduler.reasons
         self.queues = [
             WorkQueue[Key](name, clock=lambda: self.now)
@@ -335,7 +335,7 @@ def test_the_controller_admits_and_preempts_whom_the_simulation_does_at_the_same
     scenario: Scenario, fair: bool
 ) -> None:
     policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
-    played = play(scenario, ConfiguredRules(Settings(policy=policy)))
+    played = play(scenario, ConfiguredRules(ControllerSettings(policy=policy)))
     controlled = Controlled(scenario, policy)
     asyncio.run(controlled.play())
     assert not played.unplayed
@@ -356,7 +356,7 @@ def test_the_property_is_of_cases_that_matter() -> None:
     @given(scenario=scenarios(), fair=st.booleans())
     def look(scenario: Scenario, fair: bool) -> None:
         policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
-        for course in play(scenario, ConfiguredRules(Settings(policy=policy))).timeline.courses.values():
+        for course in play(scenario, ConfiguredRules(ControllerSettings(policy=policy))).timeline.courses.values():
             seen.update({"second flavor"} if any("f1" in str(a.admission) for a in course.attempts) else ())
             seen.update({a.reason for a in course.attempts if a.reason})
             least = course.arrival.workload.pod_sets[0].count

@@ -14,7 +14,7 @@ from controller.kube.client import Client
 from controller.kube.flow.pressure import Pressure
 from controller.run.controller import Controller
 from controller.run.watched import WATCHED, Watched, dispatch_of, rows
-from controller.settings import MultiKueueSettings, Settings
+from controller.settings import ControllerSettings, MultiKueueSettings
 from core.jobs.kinds import BATCH_JOB, KINDS
 from core.model import Raw
 from core.state.state import State
@@ -58,7 +58,7 @@ def test_each_row_is_followed_once_and_may_be_absent_where_it_says_so() -> None:
 
 
 def test_without_multikueue_its_kinds_are_not_watched_and_nothing_waits_for_them() -> None:
-    controller = Controller(cast(Client, Lists()), Settings(multikueue=MultiKueueSettings(enabled=False)))
+    controller = Controller(cast(Client, Lists()), ControllerSettings(multikueue=MultiKueueSettings(enabled=False)))
     followed = {each.resource for each in controller.reflectors}
     assert {row.resource for row in rows([BATCH_JOB])} - followed == {
         resources.MULTIKUEUE_CONFIGS,

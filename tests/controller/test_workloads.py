@@ -13,7 +13,7 @@ from api.objects import Raw, Resource
 from controller.cache.events import Recorder
 from controller.cache.writes import Writer
 from controller.reconcilers.workloads import WorkloadReconciler
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key
 from core.model.events import Event
@@ -58,7 +58,9 @@ async def test_a_workload_without_a_job_follows_its_workload_priority_class(
     caches.workload_priority_classes.observe("ADDED", made("WorkloadPriorityClass", "high", value=50))
     caches.stores[BATCH_JOB.resource].observe("ADDED", made("Job", "here", namespace="ns"))
     caches.start()
-    await WorkloadReconciler(caches, cast(Writer, patches), cast(Recorder, Silent()), Settings()).reconcile(KEY)
+    await WorkloadReconciler(caches, cast(Writer, patches), cast(Recorder, Silent()), ControllerSettings()).reconcile(
+        KEY
+    )
     assert [each["spec"]["priority"] for each in patches.sent] == written
     assert all(each["metadata"]["resourceVersion"] == "1" for each in patches.sent)
 
@@ -98,7 +100,7 @@ async def test_writes_of_workloads_with_quota_come_before_others(has_quota: bool
     caches.workloads.observe("ADDED", raw)
     caches.start()
     told = cast(Recorder, Silent())
-    await WorkloadReconciler(caches, cast(Writer, turns), told, Settings()).reconcile(KEY)
+    await WorkloadReconciler(caches, cast(Writer, turns), told, ControllerSettings()).reconcile(KEY)
     assert (turns.first, len(turns.sent)) == ([has_quota], 1)
 
 
@@ -110,7 +112,7 @@ async def test_what_changes_while_a_write_waits_is_decided_again() -> None:
     caches.start()
     newer = {**raw, "metadata": {**raw["metadata"], "resourceVersion": "2"}}
     turns = Turns(lambda: caches.workloads.observe("MODIFIED", newer))
-    reconciler = WorkloadReconciler(caches, cast(Writer, turns), cast(Recorder, Silent()), Settings())
+    reconciler = WorkloadReconciler(caches, cast(Writer, turns), cast(Recorder, Silent()), ControllerSettings())
     await reconciler.reconcile(KEY)
     assert [each["metadata"]["resourceVersion"] for each in turns.sent] == ["2"]
 
@@ -129,7 +131,7 @@ async def test_a_queue_that_is_resumed_while_an_eviction_waits_keeps_its_workloa
     caches.workloads.observe("ADDED", workload("named") | {"status": status})
     caches.start()
     turns = Turns(lambda: set_queue("None", "3"))
-    reconciler = WorkloadReconciler(caches, cast(Writer, turns), cast(Recorder, Silent()), Settings())
+    reconciler = WorkloadReconciler(caches, cast(Writer, turns), cast(Recorder, Silent()), ControllerSettings())
     await reconciler.reconcile(KEY)
     assert turns.first, "an eviction waited for its turn"
     assert turns.sent == []

@@ -19,7 +19,7 @@ from core.model import (
     Reserve,
     ResourceFlavor,
     ResourceGroup,
-    Wait,
+    StayPending,
 )
 from core.model.policy import SchedulingPolicy
 from core.scheduling.cycle import schedule
@@ -140,7 +140,7 @@ def test_heads_of_both_trees_are_decided_in_one_cycle_by_their_own_quota(policy:
     plan = schedule(found.snapshot(), heads, found.policy, NOW)
     by_name = {decision.workload.key.name: decision for decision in plan.decisions}
     assert isinstance(by_name["fits"], Reserve)
-    assert isinstance(by_name["large"], Wait) and by_name["large"].requeue is Requeue.PARKED
+    assert isinstance(by_name["large"], StayPending) and by_name["large"].requeue is Requeue.PARKED
 
 
 EDITS = st.tuples(

@@ -16,7 +16,7 @@ from core.model import (
     QueueingStrategy,
     Requirement,
     Reserve,
-    Wait,
+    StayPending,
 )
 from core.state.drain import drain, drain_in_steps
 from core.state.state import State
@@ -120,6 +120,6 @@ def test_a_workload_that_cannot_be_read_waits_and_the_others_go_on() -> None:
     put(found, workload("odd", 1, queue="a", pod_sets=(pods,)), workload("good", 1, queue="b"))
     plans = settle(found)
     assert found.assumed(Key("ns", "good"))
-    (told,) = {d.reason: d.message for p in plans for d in p.decisions if isinstance(d, Wait)}.items()
+    (told,) = {d.reason: d.message for p in plans for d in p.decisions if isinstance(d, StayPending)}.items()
     assert told[0] == "Misconfigured"
     assert told[1].startswith("cannot be judged: ")

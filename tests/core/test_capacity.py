@@ -24,8 +24,8 @@ from core.model import (
     Preemption,
     Reserve,
     ResourceFlavor,
+    StayPending,
     TopologyRequest,
-    Wait,
     Workload,
 )
 from core.model.owner import Owner
@@ -201,7 +201,7 @@ def used(found: State) -> int:
     return sum(sum(each.used.values()) for each in licences if isinstance(each, Licences))
 
 
-def decided(found: State, name: str, now: float = NOW) -> Reserve | Wait | None:
+def decided(found: State, name: str, now: float = NOW) -> Reserve | StayPending | None:
     """The last decision about a workload, after cycles until no head gets any further."""
     last = None
     for plan in drain(found, found.policy, now):
@@ -238,7 +238,7 @@ def test_a_capacity_beside_quota_limits_what_is_admitted_in_all_trees_that_share
     found = put(licensed(3), runs("first", 2), pods("fits", 1, "b"), pods("waits", 1, "b", created=1.0))
     assert sorted(sorted(arena.queues) for arena in found.reservations.arenas.values()) == [["a", "b"]]
     waits = decided(found, "waits")
-    assert isinstance(waits, Wait)
+    assert isinstance(waits, StayPending)
     assert (waits.reason, waits.message) == (
         "NoLicence",
         "couldn't assign flavors to pod set main: 1 licences of default are asked for, 0 of 3 are free",
@@ -248,7 +248,7 @@ def test_a_capacity_beside_quota_limits_what_is_admitted_in_all_trees_that_share
 
 def test_what_is_released_in_one_tree_lets_a_workload_of_another_start() -> None:
     found = put(licensed(2), runs("first", 2), pods("waits", 1, "b"))
-    assert isinstance(decided(found, "waits"), Wait)
+    assert isinstance(decided(found, "waits"), StayPending)
     found.set_workload(Key("ns", "first"), None)
     assert isinstance(decided(found, "waits"), Reserve)
     assert used(found) == 1
@@ -256,7 +256,7 @@ def test_what_is_released_in_one_tree_lets_a_workload_of_another_start() -> None
 
 def test_pods_that_are_reclaimable_release_their_licences() -> None:
     found = put(licensed(2), runs("first", 2), pods("waits", 1, "b"))
-    assert isinstance(decided(found, "waits"), Wait)
+    assert isinstance(decided(found, "waits"), StayPending)
     put(found, replace(runs("first", 2), reclaimable={"main": 1}))
     assert isinstance(decided(found, "waits"), Reserve)
 
@@ -264,7 +264,7 @@ def test_pods_that_are_reclaimable_release_their_licences() -> None:
 def test_a_workload_that_asks_for_more_than_there_is_waits_and_preempts_nobody() -> None:
     found = put(licensed(2), runs("low", 1), pods("large", 3, priority=9))
     waits = decided(found, "large")
-    assert isinstance(waits, Wait)
+    assert isinstance(waits, StayPending)
     assert (waits.victims, waits.reason) == ((), "NoLicence")
 
 
@@ -272,7 +272,7 @@ def test_a_workload_that_asks_for_more_than_there_is_waits_and_preempts_nobody()
 def test_a_workload_preempts_for_a_licence_although_quota_is_free(policy: SchedulingPolicy) -> None:
     found = put(licensed(4, policy=policy), runs("large", 3, priority=1), runs("small", 1), pods("high", 1, priority=2))
     decision = cycle(found)["high"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert [victim.workload.key.name for victim in decision.victims] == ["small"]
     found.set_workload(Key("ns", "small"), None)
     assert isinstance(decided(found, "high", NOW + 1), Reserve)
@@ -282,7 +282,7 @@ def test_a_workload_preempts_for_a_licence_although_quota_is_free(policy: Schedu
 def test_a_workload_that_may_not_preempt_waits_for_a_licence() -> None:
     found = put(licensed(1, preemption=Preemption()), runs("low", 1), pods("high", 1, priority=2))
     waits = decided(found, "high")
-    assert isinstance(waits, Wait)
+    assert isinstance(waits, StayPending)
     assert (waits.victims, waits.reason) == ((), "NoLicence")
 
 
@@ -320,13 +320,13 @@ def test_a_snapshot_keeps_the_usage_of_its_time() -> None:
 def test_more_licences_let_a_waiting_workload_start_and_fewer_evict_nobody() -> None:
     total = {"default": 1}
     found = put(licensed(0, kind=LicenceKind(total)), runs("first", 1), pods("waits", 1, "b"))
-    assert isinstance(decided(found, "waits"), Wait)
+    assert isinstance(decided(found, "waits"), StayPending)
     total["default"] = 2
     found.capacity_changed("default")
     assert isinstance(decided(found, "waits"), Reserve)
     total["default"] = 1
     found.capacity_changed("default")
-    assert isinstance(decided(put(found, pods("late", 1)), "late"), Wait)
+    assert isinstance(decided(put(found, pods("late", 1)), "late"), StayPending)
     assert used(found) == 2
 
 
@@ -346,7 +346,7 @@ def test_a_head_whose_desk_an_earlier_head_takes_is_placed_at_another_one_in_the
         if isinstance(decision, Reserve)
     }
     assert desks == {"one": {CPU: 2, "left": 2}, "two": {CPU: 2, "right": 2}}
-    assert isinstance(decided(found, "three"), Wait)
+    assert isinstance(decided(found, "three"), StayPending)
     found.check()
 
 
@@ -360,7 +360,7 @@ def test_victims_are_chosen_by_where_they_sit() -> None:
         seated = replace(given, usage={**given.usage, desk: 1})
         put(found, replace(made, admission=Admission("a", (seated,))))
     decision = cycle(put(found, pods("both", 2, priority=2)))["both"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert [victim.workload.key.name for victim in decision.victims] == ["r"]
 
 

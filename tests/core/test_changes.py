@@ -23,8 +23,8 @@ from core.model import (
     Reserve,
     ResourceFlavor,
     Selector,
+    StayPending,
     StopPolicy,
-    Wait,
 )
 from core.scheduling.cycle import schedule
 from core.state.drain import drain, drain_in_steps
@@ -219,7 +219,7 @@ def comes_to_rest(state: State) -> None:
             victim.workload.key
             for plan in drain(state, state.policy, NOW + 2)
             for decision in plan.decisions
-            if isinstance(decision, Wait)
+            if isinstance(decision, StayPending)
             for victim in decision.victims
         ]
         if not victims:

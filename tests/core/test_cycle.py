@@ -35,8 +35,8 @@ from core.model import (
     ResourceFlavor,
     ResourceGroup,
     Selector,
+    StayPending,
     Taint,
-    Wait,
     Workload,
     messages,
 )
@@ -58,12 +58,12 @@ def flavors_of(decision: Decision) -> list[str]:
 
 
 def victims_of(decision: Decision) -> dict[str, str]:
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     return {victim.workload.key.name: victim.reason for victim in decision.victims}
 
 
 def why(decision: Decision) -> tuple[str, str, Requeue]:
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     return decision.reason, decision.message, decision.requeue
 
 
@@ -154,7 +154,7 @@ def test_fungibility_says_whether_to_preempt_or_to_try_the_next_flavor(can_preem
     found.set_flavor("spot", ResourceFlavor("spot"))
     put(found, reserved("low", 5, "a"), workload("w", 5, priority=1))
     decision = cycle(found)["w"]
-    assert list(victims_of(decision) if isinstance(decision, Wait) else []) == expected
+    assert list(victims_of(decision) if isinstance(decision, StayPending) else []) == expected
 
 
 def outrun() -> State:
@@ -364,7 +364,7 @@ def test_a_preemptor_keeps_its_place_and_what_it_waits_for() -> None:
     put(found, reserved("run", 3, "a"), workload("w", 4, priority=1))
     assert victims_of(cycle(found)["w"]) == {"run": "InClusterQueue"}
     put(found, workload("sneaks", 1, priority=2, created=5.0))
-    assert all(isinstance(d, Wait) for p in drain(found, found.policy, NOW) for d in p.decisions)
+    assert all(isinstance(d, StayPending) for p in drain(found, found.policy, NOW) for d in p.decisions)
     found.set_workload(Key("ns", "run"), None)
     assert isinstance(cycle(found)["w"], Reserve)
 
@@ -374,7 +374,7 @@ def test_the_message_to_victims_names_the_preemptor_and_its_queue() -> None:
     found.set_cohort("team", Cohort("team", "org"))
     put(found, reserved("run", 2, "a"), workload("w", 2, priority=1, job_uid="j"))
     decision = cycle(found)["w"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert decision.victims[0].message == (
         "Preempted to accommodate a workload (UID: uid-w, JobUID: j) due to prioritization in the ClusterQueue; "
         "preemptor path: /org/team/a; preemptee path: /org/team/a"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from core.model import AdmissionCheck, CheckRule, CheckState, Condition, Key, Preemption, Reserve, Wait, Workload
+from core.model import AdmissionCheck, CheckRule, CheckState, Condition, Key, Preemption, Reserve, StayPending, Workload
 from core.state.state import State
 from core.workload import transitions
 from tests.builders import NOW, cluster_queue, cycle, put, reserved, state, workload
@@ -28,7 +28,7 @@ def checked(name: str, cpu: int = 2, *, state: str = "Pending", priority: int = 
 
 
 def victims(decision: object) -> list[str]:
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     return [victim.workload.key.name for victim in decision.victims]
 
 

@@ -14,7 +14,7 @@ from core.model import (
     Quota,
     Reserve,
     ResourceGroup,
-    Wait,
+    StayPending,
     Workload,
 )
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
@@ -159,7 +159,7 @@ def test_workloads_that_preempt_each_other_in_a_circle_do_so_ever_more_rarely() 
                 key = decision.workload.key
                 if isinstance(decision, Reserve):
                     found.set_workload(key, transitions.reserved(found.workloads[key], decision.admission, now))
-                for gone in decision.victims if isinstance(decision, Wait) else ():
+                for gone in decision.victims if isinstance(decision, StayPending) else ():
                     times.append(now)
                     out = transitions.preempted(found.workloads[gone.workload.key], gone.reason, "", now)
                     found.set_workload(out.key, transitions.released(out, now))
@@ -179,7 +179,7 @@ def test_reservations_that_are_withdrawn_before_they_are_written_rest_like_preem
     while now < 3600.0:
         for plan in drain(found, found.policy, now):
             for decision in plan.decisions:
-                for gone in decision.victims if isinstance(decision, Wait) else ():
+                for gone in decision.victims if isinstance(decision, StayPending) else ():
                     withdrawn += 1
                     found.unassume(gone.workload.key)
             assert withdrawn < 10 * ROUNDS_WITHOUT_DELAY, "else the drain would not end"

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.actions import Patch
-from core.model import GateState, Preemption, Requeue, Reserve, Wait
+from core.model import GateState, Preemption, Requeue, Reserve, StayPending
 from core.state.drain import drain
 from core.state.state import State
 from core.state.surroundings import surroundings
@@ -42,7 +42,7 @@ def test_a_workload_preempts_if_all_its_gates_are_open(case: str) -> None:
     found = state(cluster_queue("a", 2, preemption=Preemption("LowerPriority")))
     put(found, reserved("low", 2, "a"), workload("high", 2, priority=1, **fields))
     decision = cycle(found)["high"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert decision.workload.closed_gates == closed
     if not closed:
         assert [victim.workload.key.name for victim in decision.victims] == ["low"]
@@ -70,7 +70,7 @@ def test_a_gated_workload_is_decided_again_when_its_gate_opens() -> None:
     idle(found)
     put(found, replace(gated, gate_states=opened(GATE)))
     decision = cycle(found)["high"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert len(decision.victims) == 1
 
 

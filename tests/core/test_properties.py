@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.model import FlavorResource, Key, Quota, Reserve, Wait
+from core.model import FlavorResource, Key, Quota, Reserve, StayPending
 from core.scheduling.cycle import schedule
 from core.scheduling.preemption.algorithm import find_targets
 from core.scheduling.preemption.candidates import Preemptor, Room
@@ -227,7 +227,7 @@ def test_victims_that_go_make_room_for_whom_they_were_preempted_for(state: State
             victim.workload.key
             for plan in drain(state, state.policy, NOW)
             for decision in plan.decisions
-            if isinstance(decision, Wait)
+            if isinstance(decision, StayPending)
             for victim in decision.victims
         ]
         if not victims:

@@ -9,7 +9,7 @@ from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.scheduling.cycle import schedule
 from core.state.queries import (
     STEP,
-    Counts,
+    PendingCounts,
     asked,
     cohort_share,
     pending,
@@ -39,13 +39,13 @@ def found() -> State:
     return made
 
 
-def counted(found: State, local_queue: str) -> Counts:
+def counted(found: State, local_queue: str) -> PendingCounts:
     """The workloads that wait in a LocalQueue of the namespace, in which no other workload runs."""
     steps = pending_locally(found, Key("ns", local_queue))
     with pytest.raises(StopIteration) as end:
         while True:
             next(steps)
-    counts: Counts = end.value.value
+    counts: PendingCounts = end.value.value
     return counts
 
 
@@ -55,12 +55,16 @@ def test_the_requests_of_all_pending_workloads_are_summed(found: State) -> None:
 
 
 def test_a_queue_that_borrows_has_a_share(found: State) -> None:
-    assert (pending(found, "a"), weighted_share(found, "a"), weighted_share(found, "b")) == (Counts(2, 0), 200.0, 0.0)
+    assert (pending(found, "a"), weighted_share(found, "a"), weighted_share(found, "b")) == (
+        PendingCounts(2, 0),
+        200.0,
+        0.0,
+    )
 
 
 def test_parked_workloads_count_as_inadmissible_in_both_queues(found: State) -> None:
     found.apply(schedule(found.snapshot(), found.heads(9.0), found.policy, 9.0))
-    assert (pending(found, "a"), counted(found, "l2")) == (Counts(1, 1), Counts(0, 1))
+    assert (pending(found, "a"), counted(found, "l2")) == (PendingCounts(1, 1), PendingCounts(0, 1))
 
 
 def test_many_in_one_local_queue_are_counted_in_steps(found: State) -> None:
@@ -70,7 +74,7 @@ def test_many_in_one_local_queue_are_counted_in_steps(found: State) -> None:
     next(steps)
     found.set_workload(Key("ns", "w-0"), None)  # others run meanwhile
     assert sum(1 for _ in steps) == 1
-    assert counted(found, "lq") == Counts(2 * STEP, 0)
+    assert counted(found, "lq") == PendingCounts(2 * STEP, 0)
 
 
 def test_places_are_counted_in_both_queues(found: State) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from core.model import Condition, Decision, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StopPolicy, Wait
+from core.model import Condition, Decision, Key, LocalQueue, Plan, QueueingStrategy, Requeue, StayPending, StopPolicy
 from core.state import queries, queue_status
 from core.state.drain import drain
-from core.state.queries import Counts
+from core.state.queries import PendingCounts
 from core.state.state import State
 from tests.builders import cluster_queue, cycle, reserved, state, workload
 
@@ -22,7 +22,7 @@ def test_a_workload_behind_an_equal_one_has_the_reason_of_that_one() -> None:
         found.set_workload(Key("ns", name), workload(name, 3 if name == "other" else 2, created=float(number)))
     assert why(found, "second") == ("", ""), "no cycle has looked at anybody"
     plans = list(drain(found, found.policy, 0.0))
-    told = {d.workload.key.name: d.message for plan in plans for d in plan.decisions if isinstance(d, Wait)}
+    told = {d.workload.key.name: d.message for plan in plans for d in plan.decisions if isinstance(d, StayPending)}
     assert set(told) == {"first", "other"}
     assert why(found, "second") == ("ExceedsMaxQuota", told["first"])
     found.set_cluster_queue("a", cluster_queue("a", 2))
@@ -50,7 +50,7 @@ def test_a_workload_behind_a_head_that_keeps_its_position_names_that_head(
     found.set_workload(Key("ns", "big"), workload("big", 9))
     found.set_workload(Key("ns", "small"), workload("small", 1, created=1.0))
     (head,) = found.heads(0.0)
-    found.apply(Plan((Wait(head.workload, "a", waits_for, "", Requeue.HEAP, preempting=preempting),)))
+    found.apply(Plan((StayPending(head.workload, "a", waits_for, "", Requeue.HEAP, preempting=preempting),)))
     assert why(found, "small") == (
         "PendingEvaluation",
         f"behind ns/big, which is first in ClusterQueue a: {reason}",
@@ -99,18 +99,18 @@ def test_the_loser_of_a_cycle_is_inadmissible_only_after_a_decision_with_the_win
     found = state(*queues, local={"a": "a", "b": "b"})
     for number, name in enumerate("ab"):
         found.set_workload(Key("ns", name), workload(name, 5, queue=name, created=float(number)))
-    assert (queries.pending(found, "a"), queries.pending(found, "b")) == (Counts(1, 0), Counts(1, 0))
+    assert (queries.pending(found, "a"), queries.pending(found, "b")) == (PendingCounts(1, 0), PendingCounts(1, 0))
     assert why_not(cycle(found)["b"]) == "Workload no longer fits after processing another workload"
-    assert queries.pending(found, "b") == Counts(1, 0), "it is the next to be judged"
+    assert queries.pending(found, "b") == PendingCounts(1, 0), "it is the next to be judged"
     assert why_not(cycle(found)["b"]).startswith("couldn't assign flavors")
-    assert (queries.pending(found, "a"), queries.pending(found, "b")) == (Counts(0, 0), Counts(0, 1))
+    assert (queries.pending(found, "a"), queries.pending(found, "b")) == (PendingCounts(0, 0), PendingCounts(0, 1))
     found.set_workload(Key("ns", "a"), None)
     assert [head.workload.key.name for head in found.heads(0.0)] == ["b"]
-    assert queries.pending(found, "b") == Counts(1, 0)
+    assert queries.pending(found, "b") == PendingCounts(1, 0)
 
 
 def why_not(decision: Decision) -> str:
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     return decision.message
 
 

@@ -21,7 +21,7 @@ from core.model import (
     Reserve,
     ResourceFlavor,
     ResourceGroup,
-    Wait,
+    StayPending,
     Workload,
 )
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy
@@ -56,7 +56,7 @@ def test_amounts_are_exact_however_large(unit: int) -> None:
     assert in_words(cycle(found)["just"]) == "in default"
     found = put(state(cluster_queue("a", 5 * unit)), reserved("run", 3 * unit, "a"), workload("over", 2 * unit + 1))
     decision = cycle(found)["over"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert decision.message.endswith("1m more needed")
 
 
@@ -226,7 +226,7 @@ def test_candidates_go_by_eviction_then_other_queues_then_priority_then_latest_r
     for asked in (1, 2, 3, 4):
         (head,) = put(found, workload("w", asked, priority=5)).heads(NOW)
         (decision,) = schedule(found.snapshot(), [head], found.policy, NOW).decisions
-        assert isinstance(decision, Wait)
+        assert isinstance(decision, StayPending)
         order.append({victim.workload.key.name for victim in decision.victims})
     assert order == [
         {"other-late"},

@@ -22,7 +22,7 @@ from core.model import (
     Requeue,
     Reserve,
     ResourceFlavor,
-    Wait,
+    StayPending,
     Workload,
 )
 from core.model.owner import Owner
@@ -66,7 +66,7 @@ def test_a_slice_needs_only_the_difference_and_nothing_is_counted_twice() -> Non
     put(found, transitions.finished(OLD, "WorkloadSliceReplaced", "", NOW), workload("fits", 2, created=2.0))
     put(found, workload("does-not", 2, created=3.0))
     assert (isinstance(cycle(found)["fits"], Reserve), used(found)) == (True, 10)
-    assert isinstance(cycle(found)["does-not"], Wait)
+    assert isinstance(cycle(found)["does-not"], StayPending)
     found.set_workload(new.key, None)
     assert used(found) == 2
 
@@ -74,7 +74,7 @@ def test_a_slice_needs_only_the_difference_and_nothing_is_counted_twice() -> Non
 def test_a_slice_waits_for_the_difference_while_the_old_one_keeps_its_quota() -> None:
     found = put(state(cluster_queue("cq", 10)), OLD, reserved("other", 4, "cq"), slice_of(OLD, 8))
     decision = cycle(found)["new"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert decision.message == (
         "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 2m more needed"
     )
@@ -103,7 +103,7 @@ def test_what_a_slice_cannot_replace_is_counted_beside_it(old: Workload, fields:
 
 def test_a_slice_that_waits_is_decided_again_when_its_job_adopts_it() -> None:
     found = put(state(cluster_queue("cq", 10)), OLD, slice_of(OLD, 8, owner=None))
-    assert isinstance(cycle(found)["new"], Wait)
+    assert isinstance(cycle(found)["new"], StayPending)
     assert found.kinship.successor(OLD.key) == Key("ns", "new")
     put(found, slice_of(OLD, 8))
     assert isinstance(cycle(found)["new"], Reserve)
@@ -133,7 +133,7 @@ def test_a_slice_gets_the_flavor_of_the_old_one_or_waits() -> None:
     found = put(state(cluster_queue("cq", groups=TWO, quotas=quotas)), old, slice_of(old, 7))
     found.set_flavor("spot", ResourceFlavor("spot"))
     waits = cycle(found)["new"]
-    assert isinstance(waits, Wait)
+    assert isinstance(waits, StayPending)
     assert "could not assign default flavor since the original workload is assigned: spot" in waits.message
 
 
@@ -143,7 +143,7 @@ def test_a_slice_preempts_others_for_the_difference_and_never_the_old_one() -> N
     old = replace(OLD, priority=-5)
     found = put(state(cluster_queue("cq", 10, preemption=rules)), old, low, lower, slice_of(old, 6, priority=5))
     decision = cycle(found)["new"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert [victim.workload.key.name for victim in decision.victims] == ["lower"]
 
 
@@ -183,7 +183,7 @@ def test_a_workload_of_equal_demand_is_not_parked_with_a_slice() -> None:
     found = put(state(cluster_queue("cq", 8)), replace(OLD, owner=None), slice_of(OLD, 8, owner=None))
     put(found, workload("equal", 8, created=0.5))
     decisions = cycle(found)
-    assert isinstance(decisions["equal"], Wait)
+    assert isinstance(decisions["equal"], StayPending)
     assert decisions["equal"].requeue is Requeue.PARKED
     assert isinstance(cycle(found)["new"], Reserve), "it needs less than the other"
 

@@ -22,9 +22,9 @@ from core.model import (
     Reserve,
     ResourceFlavor,
     ResourceGroup,
+    StayPending,
     StopPolicy,
     Tried,
-    Wait,
     Workload,
 )
 from core.model.owner import Owner
@@ -44,7 +44,8 @@ def names(found: State, now: float = 0.0) -> list[str]:
 def turn_away(found: State, now: float = 0.0) -> None:
     """Plan that nothing fits."""
     waits = [
-        Wait(h.workload, h.cluster_queue, "WaitingForQuota", "", Requeue.PARKED, alike=True) for h in found.heads(now)
+        StayPending(h.workload, h.cluster_queue, "WaitingForQuota", "", Requeue.PARKED, alike=True)
+        for h in found.heads(now)
     ]
     found.apply(Plan(tuple(waits)))
 
@@ -104,7 +105,7 @@ def test_released_quota_is_offered_to_a_parked_workload_together_with_what_has_j
     plan = next(iter(drain(found, found.policy, 0.0)))
     assert {decision.workload.key.name: type(decision) for decision in plan.decisions} == {
         "high": Reserve,
-        "borrows": Wait,
+        "borrows": StayPending,
     }
 
 
@@ -235,7 +236,7 @@ def test_a_strict_queue_keeps_its_head_and_is_not_tried_until_something_changes(
     found.set_workload(Key("ns", "big"), workload("big", 9))
     found.set_workload(Key("ns", "small"), workload("small", 1, created=1.0))
     (head,) = found.heads(0.0)
-    found.apply(Plan((Wait(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP),)))
+    found.apply(Plan((StayPending(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP),)))
     assert names(found) == []
     found.set_cluster_queue("a", cluster_queue("a", 9, strategy=QueueingStrategy.STRICT_FIFO))
     assert names(found) == ["big"]
@@ -369,7 +370,7 @@ def test_searches_that_wander_for_ever_end_a_drain_and_rest_until_something_chan
         (head,) = heads
         yield
         tried = Tried(({"cpu": next(turns)},), 0, 0)  # never where it stopped before
-        return Plan((Wait(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP, tried=tried),))
+        return Plan((StayPending(head.workload, "a", "WaitingForQuota", "", Requeue.HEAP, tried=tried),))
 
     monkeypatch.setattr("core.scheduling.cycle._Cycle.run", circling)
     assert len(list(drain(found, found.policy, 0.0))) == IDLE_CYCLES

@@ -23,7 +23,7 @@ from core.model import (
     Reserve,
     ResourceFlavor,
     ResourceGroup,
-    Wait,
+    StayPending,
     Workload,
 )
 from core.model.policy import SchedulingPolicy
@@ -67,7 +67,7 @@ def test_a_variant_gets_its_flavor_only() -> None:
     assert isinstance(decision, Reserve)
     assert decision.admission.pod_sets[0].flavors == {CPU: "spot"}
     decision = cycle(put(queues(default=0), variant("default")))["p-default"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert NOT_ALLOWED in decision.message
 
 
@@ -83,7 +83,7 @@ def test_variants_of_equal_workloads_are_decided_by_their_flavor(cached: int) ->
     for _ in range(4):
         decisions |= cycle(found)
     assert isinstance(decisions["p-spot"], Reserve)
-    assert "p-default" not in decisions or isinstance(decisions["p-default"], Wait)
+    assert "p-default" not in decisions or isinstance(decisions["p-default"], StayPending)
 
 
 def test_a_workload_that_is_admitted_through_variants_does_not_wait_itself_and_uses_no_quota() -> None:
@@ -109,7 +109,7 @@ def test_a_parent_holds_the_quota_of_its_variant_that_is_gone_until_its_pods_are
     assert [held.workload.key for held in reservations(found, "a")] == [running.key]
     found.set_workload(running.key, None)
     assert [held.workload.key for held in reservations(found, "a")] == [Key("ns", "p")]
-    assert isinstance(cycle(put(found, other))["q-default"], Wait)
+    assert isinstance(cycle(put(found, other))["q-default"], StayPending)
     evicted = parent("default", conditions=(*running.conditions, Condition("Evicted", True)))
     put(found, evicted)
     assert cycle(found).get("q-default").__class__ is not Reserve
@@ -173,7 +173,7 @@ def test_of_variants_that_were_created_at_once_the_one_with_the_preferred_flavor
 def test_a_variant_is_refused_while_a_preferred_one_is_admitted() -> None:
     found = put(queues(), variant("default", admitted=True), variant("spot"))
     decision = cycle(found)["p-spot"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert (decision.reason, decision.message) == (
         "PendingEvaluation",
         "A more favorable variant is already admitted",
@@ -191,7 +191,7 @@ def test_a_variant_of_another_workload_does_not_matter() -> None:
 def test_a_workload_migrates_to_a_preferred_flavor() -> None:
     found = put(queues(), variant("spot", admitted=True), variant("default"))
     decision = cycle(found)["p-default"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert (decision.reason, decision.message, decision.preempting) == (
         "WaitingForPreemptedWorkloads",
         "Pending the migration of 1 workload(s)",
@@ -217,7 +217,7 @@ KEPT: dict[str, dict[str, Any]] = {
 def test_a_workload_does_not_migrate(case: str) -> None:
     found = queues(**KEPT[case])
     decision = cycle(put(found, variant("spot", admitted=True), variant("default")))["p-default"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert (decision.victims, decision.preempting) == ((), False)
 
 
@@ -228,7 +228,7 @@ def test_nobody_is_preempted_for_a_migration_that_is_forbidden() -> None:
     put(found, workload("w", 2, admission=Admission("a", (given,)), conditions=conditions))
     put(found, variant("spot", admitted=True), variant("default", priority=1))
     decision = cycle(found)["p-default"]
-    assert isinstance(decision, Wait)
+    assert isinstance(decision, StayPending)
     assert (decision.victims, decision.message) == ((), "Target flavor is below LastAcceptableFlavorName")
 
 
@@ -309,5 +309,5 @@ def test_only_a_variant_is_left_out_of_quota(case: str, gate: bool) -> None:
     running = workload("w", 2, admission=Admission("a", (given,)), conditions=(Condition("QuotaReserved", True),))
     found = state(cluster_queue("a", 2), policy=SchedulingPolicy(concurrent_admission=gate))
     put(found, replace(running, variant_of=read.variant_of), workload("other", 2))
-    waits = [name for name, decision in cycle(found).items() if isinstance(decision, Wait)]
+    waits = [name for name, decision in cycle(found).items() if isinstance(decision, StayPending)]
     assert (waits == ["other"]) == (gate or not parent)

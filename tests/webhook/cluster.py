@@ -15,7 +15,7 @@ from core.state.state import State
 from core.workload.priority import PriorityClasses
 from webhook.hooks import HOOKS
 from webhook.routes import answer
-from webhook.settings import Account, Context, Settings
+from webhook.settings import Context, ControllerAccount, WebhookSettings
 
 
 def cluster(
@@ -95,16 +95,18 @@ def ask(
     body: Raw | bytes,
     *,
     knows: Lookup | None = None,
-    settings: Settings | None = None,
+    settings: WebhookSettings | None = None,
     accepted: Accepted | None = None,
-    account: Account | None = None,
+    account: ControllerAccount | None = None,
 ) -> Raw:
     """The ``response`` that the hook at ``path`` gives; it ``knows`` what is in the caches, and has ``accepted``; its
     controller writes with ``account``.
     """
     (hook,) = (hook for hook in HOOKS if hook.path == path)
     before = Accepted() if accepted is None else accepted
-    context = Context(settings or Settings(), knows or cluster(), before, account=lambda: account or Account())
+    context = Context(
+        settings or WebhookSettings(), knows or cluster(), before, account=lambda: account or ControllerAccount()
+    )
     status, text = answer(hook, body if isinstance(body, bytes) else orjson.dumps(body), context)
     assert status == 200, text
     response = orjson.loads(text)["response"]

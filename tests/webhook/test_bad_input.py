@@ -18,10 +18,10 @@ from tests.webhook.cluster import ask, cluster, job, review, review_of
 from webhook.hooks import HOOKS
 from webhook.review import deny, encode
 from webhook.routes import answer, routes
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 VALIDATE = "/validate-batch-v1-job"
-CONTEXT = Context(Settings(), cluster())
+CONTEXT = Context(WebhookSettings(), cluster())
 WAYS = [(kind, way) for kind, way in reviews.WAYS.items() if kind not in ("huge", "wide", "over the limit")]
 HOOKS_BY_PATH = {hook.path: hook for hook in HOOKS}
 QUEUED = job(labels={Label.QUEUE_NAME: "main"})

@@ -15,9 +15,9 @@ from core.model import Raw
 from tests.webhook.cluster import cluster, job, review, review_of
 from webhook import claims, living_pods, patch
 from webhook.review import parse
-from webhook.settings import Account, Context, Settings
+from webhook.settings import Context, ControllerAccount, WebhookSettings
 
-CONTEXT = Context(Settings(), cluster(), account=lambda: Account("ours"))
+CONTEXT = Context(WebhookSettings(), cluster(), account=lambda: ControllerAccount("ours"))
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "o", "uid": "u", "controller": True}
 OTHER = {**OWNER, "kind": "Other", "uid": "v", "controller": False}
 
@@ -112,7 +112,9 @@ def test_what_a_living_pod_is_counted_by_stays(old: Raw, new: Raw, fields: list[
     assert [each.field for each in counted.errors(old, new)] == fields
     asked = parse(orjson.dumps(review_of(new, old=old, resource="pods")))
     assert living_pods.validate(asked, CONTEXT).allowed is (not fields)
-    assert living_pods.validate(asked, Context(Settings(), cluster())).allowed, "its own account is not known yet"
+    assert living_pods.validate(asked, Context(WebhookSettings(), cluster())).allowed, (
+        "its own account is not known yet"
+    )
 
 
 @pytest.mark.parametrize("ended", [False, True])

@@ -16,7 +16,7 @@ from core.model import Raw
 from tests.webhook.cluster import job, review
 from webhook.configurations import Endpoint, HookOptions, mutating, validating, written_by
 from webhook.review import parse
-from webhook.settings import Account, Settings
+from webhook.settings import ControllerAccount, WebhookSettings
 
 QUEUE = {Label.QUEUE_NAME: "main"}
 
@@ -53,7 +53,7 @@ def _reaches(
 
 def test_a_workload_that_the_controller_writes_is_not_compared() -> None:
     """An expression that reads what is not there fails; the API server evaluates all conditions of a hook."""
-    options = HookOptions(account=Account("system:serviceaccount:a:b"))
+    options = HookOptions(account=ControllerAccount("system:serviceaccount:a:b"))
     request = {"operation": "UPDATE", "userInfo": {"username": options.account.name}}
     *_, last = _webhook("vworkload.kb.io", options)["matchConditions"]
     assert cel.evaluate(last["expression"], {"request": request}) is False
@@ -82,14 +82,14 @@ def test_only_queued_jobs_reach_us(hook: str, new: Raw, old: Raw | None, reaches
 
 
 def test_every_job_of_managed_namespaces_is_sent_if_all_jobs_are_managed() -> None:
-    options = HookOptions(settings=Settings(manage_jobs_without_queue_name=True))
+    options = HookOptions(settings=WebhookSettings(manage_jobs_without_queue_name=True))
     assert _reaches("mjob.kb.io", {}, options=options)
     assert _reaches("vjob.kb.io", {}, {}, options=options)
     assert "mjob-default.kb.io" not in [webhook["name"] for webhook in mutating(options)["webhooks"]]
 
 
-PODS = Settings(frameworks=frozenset({"pod"}))
-PODS_OF_OWNERS = Settings(frameworks=frozenset({"deployment", "statefulset"}))
+PODS = WebhookSettings(frameworks=frozenset({"pod"}))
+PODS_OF_OWNERS = WebhookSettings(frameworks=frozenset({"deployment", "statefulset"}))
 MARKED = {"annotations": {Annotation.POD_SUSPENDING_PARENT: "deployment"}}
 WATCHED = {"labels": {Label.MANAGED: "true"}}
 
@@ -121,7 +121,7 @@ def test_pods_reach_us_when_they_are_queued_and_their_changes_while_they_are_wat
 )
 @pytest.mark.parametrize("settings", [PODS, PODS_OF_OWNERS], ids=["pods", "pods of queued owners"])
 def test_a_change_of_a_pod_behind_our_gate_reaches_us_although_the_pod_is_not_watched(
-    settings: Settings, gate: str, reaches: bool
+    settings: WebhookSettings, gate: str, reaches: bool
 ) -> None:
     options = HookOptions(replace(settings, manage_jobs_without_queue_name=True))
     before = {"schedulingGates": [{"name": gate}]}
@@ -129,7 +129,7 @@ def test_a_change_of_a_pod_behind_our_gate_reaches_us_although_the_pod_is_not_wa
 
 
 @pytest.mark.parametrize("settings", [PODS, PODS_OF_OWNERS], ids=["pods", "pods of queued owners"])
-def test_pods_that_name_no_queue_are_only_sent_where_pods_are_queued_themselves(settings: Settings) -> None:
+def test_pods_that_name_no_queue_are_only_sent_where_pods_are_queued_themselves(settings: WebhookSettings) -> None:
     options = HookOptions(settings)
     names = {webhook["name"] for found in (mutating(options), validating(options)) for webhook in found["webhooks"]}
     expected = {"mpod.kb.io", "vpod.kb.io", "mpod-owner.kb.io", "vpod-owner.kb.io", "vpod-counted.kb.io"}
@@ -155,7 +155,7 @@ def test_system_namespaces_and_seiretsus_are_never_matched_with_any_selector() -
         "matchLabels": {"team": "a"},
         "matchExpressions": [{"key": "env", "operator": "In", "values": ["prod"]}],
     }
-    settings = Settings(namespace="queueing", managed_jobs_namespace_selector=chosen)
+    settings = WebhookSettings(namespace="queueing", managed_jobs_namespace_selector=chosen)
     for name in ("mjob.kb.io", "mjob-default.kb.io", "vjob.kb.io"):
         assert _webhook(name, HookOptions(settings=settings))["namespaceSelector"] == {
             "matchLabels": {"team": "a"},
@@ -174,7 +174,7 @@ def test_selectors_exclude_what_conditions_need_not_read() -> None:
     """The API server decodes an object once more for the conditions of each hook whose selectors match it."""
     unqueued = _webhook("mjob-default.kb.io", HookOptions())
     assert unqueued["objectSelector"] == {"matchExpressions": [{"key": Label.QUEUE_NAME, "operator": "DoesNotExist"}]}
-    unmanaged = _webhook("job-unmanaged-feedback.kb.io", HookOptions(settings=Settings(namespace="queueing")))
+    unmanaged = _webhook("job-unmanaged-feedback.kb.io", HookOptions(settings=WebhookSettings(namespace="queueing")))
     assert unmanaged["namespaceSelector"] == {
         "matchExpressions": [
             {
@@ -188,7 +188,7 @@ def test_selectors_exclude_what_conditions_need_not_read() -> None:
 
 def test_writes_of_the_controller_are_not_sent_to_the_hooks() -> None:
     account = "system:serviceaccount:kueue-system:seiretsu"
-    options = HookOptions(account=Account(account))
+    options = HookOptions(account=ControllerAccount(account))
     assert not _reaches("vworkload.kb.io", {}, {}, user=account, options=options)
     assert _reaches("vworkload.kb.io", {}, {}, user="alice", options=options)
     assert _reaches("mjob.kb.io", {"labels": QUEUE}, user=account, options=options), "a new job waits, whoever makes it"
@@ -197,7 +197,7 @@ def test_writes_of_the_controller_are_not_sent_to_the_hooks() -> None:
 
 
 def test_a_persons_write_with_the_controllers_account_is_validated() -> None:
-    shared = HookOptions(account=Account("admin", shared=True))
+    shared = HookOptions(account=ControllerAccount("admin", shared=True))
     assert _reaches("vjob.kb.io", {"labels": QUEUE}, {"labels": QUEUE}, user="admin", options=shared)
 
 
@@ -212,7 +212,7 @@ NAMES = ["", "admin", "o'brien \\ sons", "system:serviceaccount:kueue-system:sei
 def test_policies_recognize_the_controller_by_the_same_rule_as_the_webhook(
     name: str, user: str, shared: bool, options: Raw
 ) -> None:
-    account = Account(name, shared=shared)
+    account = ControllerAccount(name, shared=shared)
     request = parse(orjson.dumps(review(job(), userInfo={"username": user}, options=options)))
     variables = {"request": {"userInfo": {"username": user}, "options": options}}
     assert cel.evaluate(written_by(account), variables) is account.wrote(request)
@@ -253,12 +253,12 @@ def test_kueues_names_and_paths_are_kept() -> None:
 
 
 def test_workloads_lose_their_min_counts_only_where_partial_admission_is_off() -> None:
-    options = HookOptions(settings=Settings(gates={"PartialAdmission": False}))
+    options = HookOptions(settings=WebhookSettings(gates={"PartialAdmission": False}))
     assert "mworkload.kb.io" in [webhook["name"] for webhook in mutating(options)["webhooks"]]
 
 
 def test_an_integration_that_is_off_has_no_hooks() -> None:
-    options = HookOptions(settings=Settings(frameworks=frozenset()))
+    options = HookOptions(settings=WebhookSettings(frameworks=frozenset()))
     names = [webhook["name"] for webhook in (*mutating(options)["webhooks"], *validating(options)["webhooks"])]
     assert not [name for name in names if "job" in name]
 
@@ -343,7 +343,7 @@ OTHERS = ("mjob-owner.kb.io", "vjob-owner.kb.io", "vpod-counted.kb.io")
 
 
 def test_what_the_policies_refuse_needs_no_hook_where_they_are_enforced() -> None:
-    options = HookOptions(Settings(policies=True))
+    options = HookOptions(WebhookSettings(policies=True))
     names = {webhook["name"] for found in (mutating(options), validating(options)) for webhook in found["webhooks"]}
     assert names & {*OTHERS} == {"mjob-owner.kb.io"}, "only a webhook can take the controller from an owner reference"
 
@@ -358,7 +358,7 @@ def test_what_the_policies_refuse_needs_no_hook_where_they_are_enforced() -> Non
     ],
 )
 def test_what_controllers_write_is_not_compared(hook: str, user: str) -> None:
-    options = HookOptions(account=Account("system:serviceaccount:ours:seiretsu"))
+    options = HookOptions(account=ControllerAccount("system:serviceaccount:ours:seiretsu"))
     (condition,) = _webhook(hook, options)["matchConditions"]
     request = {"operation": "UPDATE", "userInfo": {"username": user}}
     assert cel.evaluate(condition["expression"], {"request": request}) is False, "nothing else is read"

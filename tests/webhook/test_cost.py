@@ -41,7 +41,7 @@ from webhook.conversion import answer as converted
 from webhook.hooks import HOOKS
 from webhook.policy import FeedbackPolicy, PolicyEntry
 from webhook.routes import answer
-from webhook.settings import ADVICE_SECONDS, Context, Settings
+from webhook.settings import ADVICE_SECONDS, Context, WebhookSettings
 
 PREFIX = "kueue.x-k8s.io/"
 QUEUED = {f"{PREFIX}queue-name": "main"}
@@ -210,7 +210,7 @@ def calls(made: Raw, old: Raw) -> Iterator[Callable[[], object]]:
         if (hook.kind, f"{hook.group}/{hook.version}".lstrip("/")) == (made["kind"], made["apiVersion"]):
             for before in (None, old):
                 asked = review(made, old=before) if of_jobs else review_of(made, old=before, resource=hook.resources[0])
-                context = Context(Settings(gates={"AdmissionGatedBy": True}), KNOWN)
+                context = Context(WebhookSettings(gates={"AdmissionGatedBy": True}), KNOWN)
                 yield partial(answer, hook, orjson.dumps(asked), context)
     for kind in KINDS:
         for version in kind.versions if kind.kind == made["kind"] else ():
@@ -333,7 +333,7 @@ def _patch(response: Raw) -> bytes:
 def test_an_object_that_was_not_judged_is_refused_where_a_rule_refuses() -> None:
     large = crowded(MOST_FIELDS)
     large = {**large, "spec": {**large["spec"], "suspend": True}}
-    refusing = Settings(feedback=FeedbackPolicy((PolicyEntry("request-too-large", "Deny"),)))
+    refusing = WebhookSettings(feedback=FeedbackPolicy((PolicyEntry("request-too-large", "Deny"),)))
     response = ask("/validate-batch-v1-job", review(large), knows=KNOWN, settings=refusing)
     assert response["allowed"] is False
     assert response["status"]["message"] == f"{TOO_LARGE.message} (rule not-judged)"
@@ -342,7 +342,7 @@ def test_an_object_that_was_not_judged_is_refused_where_a_rule_refuses() -> None
 def test_a_change_that_was_not_judged_to_the_end_is_refused_where_a_rule_refuses() -> None:
     """The time ends after the labels: what was so before the change is then not judged either."""
     ticks = itertools.count()
-    refusing = Settings(feedback=FeedbackPolicy((PolicyEntry("request-too-large", "Deny"),)))
+    refusing = WebhookSettings(feedback=FeedbackPolicy((PolicyEntry("request-too-large", "Deny"),)))
     context = Context(
         refusing, KNOWN, clock=itertools.count().__next__, worked=lambda: next(ticks) * ADVICE_SECONDS * 0.1
     )
@@ -362,7 +362,7 @@ def test_the_cpu_time_is_read_once_while_less_than_the_budget_has_passed() -> No
         return 0.0
 
     now = iter([10.0, 10.0 + ADVICE_SECONDS / 2, 10.0 + 2 * ADVICE_SECONDS])
-    own = Context(Settings(), KNOWN, clock=lambda: next(now), worked=worked).for_one()
+    own = Context(WebhookSettings(), KNOWN, clock=lambda: next(now), worked=worked).for_one()
     assert (own.spent(), len(reads)) == (False, 1)
     assert (own.spent(), len(reads)) == (False, 2), "other programs used the processor"
 
@@ -372,7 +372,7 @@ def test_rules_end_when_the_time_is_spent_and_suspension_never(reviews: int) -> 
     """The clock of the CPU moves on by most of the budget with every look at it."""
     ticks = itertools.count()
     context = Context(
-        Settings(), KNOWN, clock=itertools.count().__next__, worked=lambda: next(ticks) * ADVICE_SECONDS * 0.4
+        WebhookSettings(), KNOWN, clock=itertools.count().__next__, worked=lambda: next(ticks) * ADVICE_SECONDS * 0.4
     )
     waiting = job(labels={f"{PREFIX}queue-name": "mian"}, suspend=True)
     hooks = {hook.path: hook for hook in HOOKS}

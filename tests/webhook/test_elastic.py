@@ -11,13 +11,13 @@ import pytest
 from api.names import Annotation, Label
 from core.model import Raw
 from tests.webhook.cluster import ask, cluster, job, review, review_of
-from webhook.settings import Settings
+from webhook.settings import WebhookSettings
 
 MUTATE, VALIDATE = "/mutate-batch-v1-job", "/validate-batch-v1-job"
 GATE = {"name": "kueue.x-k8s.io/elastic-job"}
 QUEUE = {Label.QUEUE_NAME: "main"}
 ELASTIC = {Annotation.ELASTIC_JOB: "true"}
-OFF = Settings(gates={"ElasticJobsViaWorkloadSlices": False})
+OFF = WebhookSettings(gates={"ElasticJobsViaWorkloadSlices": False})
 
 
 def elastic(*gates: Raw, labels: Raw | None = None, **spec: Any) -> Raw:
@@ -38,16 +38,18 @@ def patched(response: Raw) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("new", "settings", "gates"),
     [
-        pytest.param(elastic(), Settings(), [GATE], id="a queued elastic job"),
-        pytest.param(elastic({"name": "other"}), Settings(), [{"name": "other"}, GATE], id="other gates are kept"),
-        pytest.param(elastic(GATE), Settings(), None, id="it has the gate already"),
-        pytest.param(elastic(labels={}), Settings(), None, id="no queue: nobody would remove the gate"),
+        pytest.param(elastic(), WebhookSettings(), [GATE], id="a queued elastic job"),
+        pytest.param(
+            elastic({"name": "other"}), WebhookSettings(), [{"name": "other"}, GATE], id="other gates are kept"
+        ),
+        pytest.param(elastic(GATE), WebhookSettings(), None, id="it has the gate already"),
+        pytest.param(elastic(labels={}), WebhookSettings(), None, id="no queue: nobody would remove the gate"),
         pytest.param(elastic(), OFF, None, id="the feature gate is off"),
-        pytest.param(job(labels=QUEUE), Settings(), None, id="not elastic"),
+        pytest.param(job(labels=QUEUE), WebhookSettings(), None, id="not elastic"),
     ],
 )
 def test_the_pods_of_a_queued_elastic_job_get_a_scheduling_gate(
-    new: Raw, settings: Settings, gates: list[Raw] | None
+    new: Raw, settings: WebhookSettings, gates: list[Raw] | None
 ) -> None:
     found = patched(ask(MUTATE, review(new), settings=settings))
     assert found.get("/spec/template/spec/schedulingGates") == gates
@@ -55,11 +57,11 @@ def test_the_pods_of_a_queued_elastic_job_get_a_scheduling_gate(
 
 @pytest.mark.parametrize(
     ("gates", "settings", "suspended"),
-    [([GATE], Settings(), False), ([], Settings(), True), ([GATE], OFF, True)],
+    [([GATE], WebhookSettings(), False), ([], WebhookSettings(), True), ([GATE], OFF, True)],
     ids=["its additional pods are gated", "they would start", "the feature gate is off"],
 )
 def test_a_running_elastic_job_that_grows_is_not_suspended(
-    gates: list[Raw], settings: Settings, suspended: bool
+    gates: list[Raw], settings: WebhookSettings, suspended: bool
 ) -> None:
     old, new = (elastic(*gates, parallelism=count, completions=9) for count in (3, 5))
     assert ("/spec/suspend" in patched(ask(MUTATE, review(new, old=old), settings=settings))) == suspended
@@ -93,7 +95,7 @@ def test_each_group_of_an_elastic_raycluster_gets_the_gate() -> None:
     spec = {"headGroupSpec": {"template": pod}, "workerGroupSpecs": groups}
     metadata = {"name": "r", "namespace": "team-a", "labels": QUEUE, "annotations": ELASTIC}
     found = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
-    settings = Settings(frameworks=frozenset({"ray.io/raycluster"}))
+    settings = WebhookSettings(frameworks=frozenset({"ray.io/raycluster"}))
     patch = patched(ask("/mutate-ray-io-v1-raycluster", review_of(found, resource="rayclusters"), settings=settings))
     assert [path for path, value in patch.items() if value == [GATE]] == [
         "/spec/headGroupSpec/template/spec/schedulingGates",
@@ -111,7 +113,7 @@ def test_a_group_that_is_added_to_an_elastic_raycluster_needs_the_gate(gates: li
         metadata = {"name": "r", "namespace": "team-a", "uid": "u", "labels": QUEUE, "annotations": ELASTIC}
         return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
 
-    settings = Settings(frameworks=frozenset({"ray.io/raycluster"}))
+    settings = WebhookSettings(frameworks=frozenset({"ray.io/raycluster"}))
     asked = review_of(cluster_of([GATE], gates), old=cluster_of([GATE]), resource="rayclusters")
     response = ask("/validate-ray-io-v1-raycluster", asked, settings=settings, knows=cluster())
     assert response["allowed"] == allowed
@@ -130,6 +132,6 @@ def test_an_elastic_rayjob_gets_the_gate_only_in_templates_that_it_has() -> None
     spec = {"shutdownAfterJobFinishes": True, "rayClusterSpec": {"headGroupSpec": {"template": pod}}}
     metadata = {"name": "r", "namespace": "team-a", "labels": QUEUE, "annotations": ELASTIC}
     found = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
-    settings = Settings(frameworks=frozenset({"ray.io/rayjob"}))
+    settings = WebhookSettings(frameworks=frozenset({"ray.io/rayjob"}))
     patch = patched(ask("/mutate-ray-io-v1-rayjob", review_of(found, resource="rayjobs"), settings=settings))
     assert patch == {"/spec/suspend": True, "/spec/rayClusterSpec/headGroupSpec/template/spec/schedulingGates": [GATE]}

@@ -16,7 +16,7 @@ from tests.core.feedback.world import world
 from tests.webhook.cluster import ask, job, review, review_of
 from webhook.expressions import compiled
 from webhook.policy import policy
-from webhook.settings import Settings
+from webhook.settings import WebhookSettings
 
 CONFIGURATION = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 TEAM = "has(object.metadata.labels) && 'team' in object.metadata.labels"
@@ -26,10 +26,10 @@ def own(expression: str = TEAM, message: str = "add the label team", **fields: A
     return {"name": "needs-team", "expression": expression, "message": message, **fields}
 
 
-def settings(*expressions: Raw, rules: list[Raw] | None = None) -> Settings:
+def settings(*expressions: Raw, rules: list[Raw] | None = None) -> WebhookSettings:
     text = {**CONFIGURATION, "seiretsu": {"feedback": {"expressions": list(expressions), "rules": rules or []}}}
     feedback = load(yaml.safe_dump(text), feedback_rules=NAMES).configuration.seiretsu.feedback
-    return Settings(feedback=policy(feedback), expressions=compiled(feedback))
+    return WebhookSettings(feedback=policy(feedback), expressions=compiled(feedback))
 
 
 def queued(cpu: str = "1", parallelism: int = 1, **labels: str) -> Raw:
@@ -39,7 +39,7 @@ def queued(cpu: str = "1", parallelism: int = 1, **labels: str) -> Raw:
     return job(labels=every, suspend=True, template=template, parallelism=parallelism, completions=parallelism)
 
 
-def said(new: Raw, given: Settings, *, synced: bool = True) -> list[str]:
+def said(new: Raw, given: WebhookSettings, *, synced: bool = True) -> list[str]:
     response = ask("/validate-batch-v1-job", review(new), knows=world(synced=synced), settings=given)
     assert response["allowed"]
     return list(response.get("warnings", []))

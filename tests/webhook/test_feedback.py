@@ -23,7 +23,7 @@ from webhook.policy import FeedbackPolicy, PolicyEntry
 from webhook.policy import policy as policy_of
 from webhook.review import Request, Response, shortened
 from webhook.routes import answer
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 MUTATE = "/mutate-batch-v1-job"
 VALIDATE = "/validate-batch-v1-job"
@@ -40,8 +40,8 @@ def queued(queue: str = "main", cpu: str = "1", **fields: Any) -> Raw:
     return job(labels={Label.QUEUE_NAME: queue}, suspend=True, template=template, **fields)
 
 
-def policy(*entries: PolicyEntry) -> Settings:
-    return Settings(feedback=FeedbackPolicy(entries))
+def policy(*entries: PolicyEntry) -> WebhookSettings:
+    return WebhookSettings(feedback=FeedbackPolicy(entries))
 
 
 def test_by_default_a_finding_is_a_warning() -> None:
@@ -227,13 +227,13 @@ def test_jobs_created_together_get_a_warning_if_they_must_wait() -> None:
 @pytest.mark.parametrize(
     ("body", "settings"),
     [
-        pytest.param(created("a", dryRun=True), Settings(), id="a dry run"),
+        pytest.param(created("a", dryRun=True), WebhookSettings(), id="a dry run"),
         pytest.param(
             created("a", cpu="20"), policy(PolicyEntry("request-too-large", "Deny")), id="one that is refused"
         ),
     ],
 )
-def test_what_is_not_created_is_not_counted(body: Raw, settings: Settings) -> None:
+def test_what_is_not_created_is_not_counted(body: Raw, settings: WebhookSettings) -> None:
     accepted = Accepted()
     ask(VALIDATE, body, knows=world(), settings=settings, accepted=accepted)
     assert len(accepted) == 0
@@ -357,7 +357,7 @@ def test_a_failure_of_advice_refuses_nothing(path: str, body: Raw) -> None:
 
     (hook,) = (hook for hook in HOOKS if hook.path == path)
     assert hook.advice is not None
-    status, text = answer(replace(hook, advice=fails), orjson.dumps(body), Context(Settings(), world()))
+    status, text = answer(replace(hook, advice=fails), orjson.dumps(body), Context(WebhookSettings(), world()))
     assert (status, orjson.loads(text)["response"]) == (200, {"uid": "u-1", "allowed": True})
 
 
@@ -587,6 +587,6 @@ def test_a_kind_is_left_to_the_external_controller_of_its_own_api_group_alone(ex
     }
     kind = {"group": "apps", "version": "v1", "kind": "Deployment"}
     body = review(made, kind=kind, resource={"group": "apps", "version": "v1", "resource": "deployments"})
-    settings = Settings(external_frameworks=frozenset({external}))
+    settings = WebhookSettings(external_frameworks=frozenset({external}))
     response = ask("/feedback-apps-v1-deployment", body, knows=world(), settings=settings)
     assert ("warnings" in response) is warned

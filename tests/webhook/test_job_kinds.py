@@ -36,11 +36,11 @@ from tests.webhook.cluster import ask, cluster, review_of
 from webhook import jobs, patch
 from webhook.hooks import HOOKS, HookPhase, hooks
 from webhook.review import Response, parse
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 QUEUE = {Label.QUEUE_NAME: "main"}
 MUTATE, VALIDATE = (f"/{verb}-jobset-x-k8s-io-v1alpha2-jobset" for verb in ("mutate", "validate"))
-JOB_SETS = Settings(frameworks=frozenset({"jobset.x-k8s.io/jobset"}))
+JOB_SETS = WebhookSettings(frameworks=frozenset({"jobset.x-k8s.io/jobset"}))
 
 
 class Careful(Gang):
@@ -69,7 +69,7 @@ CAREFUL = Careful()
 
 
 def context() -> Context:
-    return Context(Settings(frameworks=frozenset({CAREFUL.framework})), cluster())
+    return Context(WebhookSettings(frameworks=frozenset({CAREFUL.framework})), cluster())
 
 
 def queued(**spec: Any) -> Raw:
@@ -86,7 +86,7 @@ def test_each_kind_has_its_hooks_where_it_is_enabled_alone(kind: Any) -> None:
     mine = {hook.name for hook in HOOKS if hook.job_kind is kind}
     assert {f"m{kind.singular}.kb.io", f"v{kind.singular}.kb.io", f"m{kind.singular}-default.kb.io"} < mine
     for frameworks, there in ((frozenset({kind.framework}), mine), (frozenset(), set())):
-        settings = Settings(frameworks=frozenset(frameworks))
+        settings = WebhookSettings(frameworks=frozenset(frameworks))
         assert {hook.name for phase in HookPhase for hook in hooks(settings, phase)} & mine == there
 
 
@@ -238,7 +238,7 @@ def test_advice_names_the_part_of_a_job_as_its_kind_does(kind: JobKind, found: R
     made = asking(found, "1")
     made["metadata"] |= {"namespace": "team-a", "labels": QUEUE}
     path = f"/validate-{kind.group.replace('.', '-')}-{kind.version}-{kind.singular}"
-    settings = Settings(frameworks=frozenset({kind.framework}))
+    settings = WebhookSettings(frameworks=frozenset({kind.framework}))
     response = ask(path, review_of(made, resource=kind.plural), knows=world(), settings=settings)
     assert response["warnings"] == [warning]
 
@@ -250,7 +250,7 @@ def test_a_running_job_of_any_kind_keeps_its_queue_name(kind: JobKind) -> None:
     old, new = (changed(job, ("metadata", "labels"), labels) for labels in (QUEUE, {}))
     review = review_of(new, old=old, resource=kind.plural)
     found = jobs.validate(
-        kind, parse(orjson.dumps(review)), Context(Settings(frameworks=frozenset({kind.framework})), cluster())
+        kind, parse(orjson.dumps(review)), Context(WebhookSettings(frameworks=frozenset({kind.framework})), cluster())
     )
     assert [cause.field for cause in found.causes] == ["metadata.labels[kueue.x-k8s.io/queue-name]"]
     assert "field is immutable while the job runs" in found.causes[0].detail
@@ -264,7 +264,7 @@ def test_a_job_of_a_queue_with_worker_clusters_is_left_to_them(kind: JobKind, ch
     state.set_local_queue(key, LocalQueue(key, "all"))
     state.set_cluster_queue("all", ClusterQueue("all", checks=(CheckRule("workers"),) if checked else ()))
     state.set_admission_check("workers", AdmissionCheck("workers", MULTIKUEUE_CONTROLLER, active=True))
-    context = Context(Settings(frameworks=frozenset({kind.framework})), Lookup(state, ready=lambda: True))
+    context = Context(WebhookSettings(frameworks=frozenset({kind.framework})), Lookup(state, ready=lambda: True))
     metadata = {"name": "j", "namespace": "ns", "labels": QUEUE}
     plain: Raw = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": {}}
     assert kind.managed_by is not None and kind.own_controller
@@ -288,7 +288,7 @@ def test_a_running_job_is_suspended_if_any_of_its_pod_sets_grows(
         metadata = {**found["metadata"], "labels": QUEUE}
         return {**found, "metadata": metadata, "spec": {**found["spec"], "suspend": False}}
 
-    settings = Settings(frameworks=frozenset({RAY_CLUSTER.framework}))
+    settings = WebhookSettings(frameworks=frozenset({RAY_CLUSTER.framework}))
     body = review_of(of(after), old=of(before), resource="rayclusters")
     response = ask("/mutate-ray-io-v1-raycluster", body, settings=settings)
     assert ("patch" in response) == suspended

@@ -10,7 +10,7 @@ from api.names import Annotation, Label
 from core.model import Raw
 from core.state.lookup import Lookup
 from tests.webhook.cluster import ask, cluster, job, review
-from webhook.settings import Settings
+from webhook.settings import WebhookSettings
 
 ANEW = "delete the job and create it again"
 FIXED = f"field is immutable while the job runs: {ANEW}"
@@ -24,7 +24,7 @@ SUBDOMAIN = (
 )
 
 
-def refused(body: Raw, *, knows: Lookup | None = None, settings: Settings | None = None) -> str:
+def refused(body: Raw, *, knows: Lookup | None = None, settings: WebhookSettings | None = None) -> str:
     """The message of the refusal; '' if the Job is allowed."""
     response = ask(VALIDATE, body, knows=knows, settings=settings)
     if response["allowed"]:
@@ -335,7 +335,7 @@ def test_causes_name_each_field_for_clients_that_read_json() -> None:
 
 
 def test_gates_that_are_off_check_nothing() -> None:
-    settings = Settings(gates={"AdmissionGatedBy": False, "TopologyAwareScheduling": False})
+    settings = WebhookSettings(gates={"AdmissionGatedBy": False, "TopologyAwareScheduling": False})
     new = job(annotations=annotated(gates=","), template=template(podset_slice_size="0"))
     assert refused(review(new), settings=settings) == ""
 

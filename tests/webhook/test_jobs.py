@@ -19,16 +19,16 @@ from core.state.lookup import Lookup
 from core.workload import transitions
 from tests.webhook.cluster import ask, cluster, job, review
 from webhook.patch import Operation, apply
-from webhook.settings import Settings
+from webhook.settings import WebhookSettings
 
 MUTATE, DEFAULT = "/mutate-batch-v1-job", "/mutate-batch-v1-job-default"
 QUEUE = {Label.QUEUE_NAME: "main"}
 STOPPING = {Annotation.STOPPING: "true"}
 SUSPEND = {"op": "add", "path": "/spec/suspend", "value": True}
 DEFAULT_QUEUE = {"op": "add", "path": "/metadata/labels", "value": {Label.QUEUE_NAME: "default"}}
-ALL = Settings(manage_jobs_without_queue_name=True)
-JOB_SETS = Settings(frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}))
-EXTERNAL = Settings(external_frameworks=frozenset({"Wrapper.v1.example.com"}))
+ALL = WebhookSettings(manage_jobs_without_queue_name=True)
+JOB_SETS = WebhookSettings(frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}))
+EXTERNAL = WebhookSettings(external_frameworks=frozenset({"Wrapper.v1.example.com"}))
 JOB_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u", "controller": True}
 WRAPPER = {"apiVersion": "example.com/v1", "kind": "Wrapper", "name": "w", "uid": "w-1", "controller": True}
 OTHER_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "runs", "uid": "j-1", "controller": True}
@@ -73,29 +73,31 @@ def after(new: Raw, operations: list[Raw]) -> Raw:
 @pytest.mark.parametrize(
     ("new", "settings", "expected"),
     [
-        pytest.param(job(labels=QUEUE), Settings(), [SUSPEND], id="a queued Job starts suspended"),
-        pytest.param(job(annotations=QUEUE), Settings(), [SUSPEND], id="so does one queued by v0.1's annotation"),
-        pytest.param(job(labels=QUEUE, suspend=True), Settings(), [], id="one that is suspended needs no patch"),
-        pytest.param(job(), Settings(), [], id="an unqueued Job is left alone"),
+        pytest.param(job(labels=QUEUE), WebhookSettings(), [SUSPEND], id="a queued Job starts suspended"),
+        pytest.param(
+            job(annotations=QUEUE), WebhookSettings(), [SUSPEND], id="so does one queued by v0.1's annotation"
+        ),
+        pytest.param(job(labels=QUEUE, suspend=True), WebhookSettings(), [], id="one that is suspended needs no patch"),
+        pytest.param(job(), WebhookSettings(), [], id="an unqueued Job is left alone"),
         pytest.param(job(), ALL, [SUSPEND], id="an unqueued Job is suspended where all are managed"),
         pytest.param(
-            job(labels=QUEUE, owner=CRON_JOB), Settings(), [SUSPEND], id="a queued Job of a CronJob is suspended"
+            job(labels=QUEUE, owner=CRON_JOB), WebhookSettings(), [SUSPEND], id="a queued Job of a CronJob is suspended"
         ),
         pytest.param(
             job(labels=QUEUE, annotations=STOPPING),
-            Settings(),
+            WebhookSettings(),
             [SUSPEND],
             id="Kueue's mark of a Job that is being stopped starts nothing",
         ),
         pytest.param(
             job(labels=QUEUE, annotations=STOPPING, suspend=True),
-            Settings(),
+            WebhookSettings(),
             [],
             id="nor does it where it is suspended",
         ),
     ],
 )
-def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
+def test_suspension(new: Raw, settings: WebhookSettings, expected: list[Raw]) -> None:
     assert patched(ask(MUTATE, review(new), settings=settings)) == expected
 
 
@@ -120,7 +122,7 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
         pytest.param(
             WRAPPER,
             standing_for("w-1", "example.com/Wrapper/w"),
-            Settings(),
+            WebhookSettings(),
             True,
             id="of a kind that is not in externalFrameworks",
         ),
@@ -157,21 +159,21 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
         pytest.param(
             OTHER_JOB,
             standing_for("j-1", "batch/Job/runs", "team-a", "Admitted"),
-            Settings(),
+            WebhookSettings(),
             False,
             id="a Job that is admitted, with which it runs",
         ),
         pytest.param(
             OTHER_JOB,
             standing_for("j-1", "batch.volcano.sh/Job/runs", "team-a", "Admitted"),
-            Settings(),
+            WebhookSettings(),
             True,
             id="a Job of another group",
         ),
         pytest.param(
             OTHER_JOB,
             standing_for("j-1", "batch/Job/runs", "team-a", "Admitted", "Finished"),
-            Settings(),
+            WebhookSettings(),
             True,
             id="a Job that has finished",
         ),
@@ -187,7 +189,7 @@ def test_suspension(new: Raw, settings: Settings, expected: list[Raw]) -> None:
     ],
 )
 def test_a_queued_job_waits_unless_its_owner_really_is_queued_in_its_place(
-    owner: Raw, knows: Lookup, settings: Settings, waits: bool
+    owner: Raw, knows: Lookup, settings: WebhookSettings, waits: bool
 ) -> None:
     new = job(labels=QUEUE, owner=owner)
     assert patched(ask(MUTATE, review(new), knows=knows, settings=settings)) == ([SUSPEND] if waits else [])
@@ -209,9 +211,9 @@ def test_suspension_does_not_wait_for_the_caches() -> None:
     ("new", "knows", "settings", "expected"),
     [
         pytest.param(
-            job(), with_default_queue(), Settings(), [DEFAULT_QUEUE, SUSPEND], id="the default queue takes it"
+            job(), with_default_queue(), WebhookSettings(), [DEFAULT_QUEUE, SUSPEND], id="the default queue takes it"
         ),
-        pytest.param(job(), cluster(), Settings(), [], id="without a default queue nothing happens"),
+        pytest.param(job(), cluster(), WebhookSettings(), [], id="without a default queue nothing happens"),
         pytest.param(
             job(owner=WRAPPER),
             standing_for("w-1", "example.com/Wrapper/w"),
@@ -222,21 +224,21 @@ def test_suspension_does_not_wait_for_the_caches() -> None:
         pytest.param(
             job(owner=OTHER_JOB),
             standing_for("j-1", "batch/Job/runs"),
-            Settings(),
+            WebhookSettings(),
             [],
             id="nor does a Job below a queued Job",
         ),
         pytest.param(
             job(),
             with_default_queue(namespaces={"team-a": {"team": "a"}}),
-            Settings(managed_jobs_namespace_selector={"matchLabels": {"team": "b"}}),
+            WebhookSettings(managed_jobs_namespace_selector={"matchLabels": {"team": "b"}}),
             [],
             id="a namespace that is not managed has no default",
         ),
         pytest.param(
             job(labels={"app": "x"}),
             with_default_queue(priority_classes={"default": 10}),
-            Settings(),
+            WebhookSettings(),
             [
                 {"op": "add", "path": "/metadata/labels/kueue.x-k8s.io~1queue-name", "value": "default"},
                 {"op": "add", "path": "/metadata/labels/kueue.x-k8s.io~1priority-class", "value": "default"},
@@ -247,13 +249,13 @@ def test_suspension_does_not_wait_for_the_caches() -> None:
         pytest.param(
             job(),
             with_default_queue(priority_classes={"default": 10}),
-            Settings(gates={"WorkloadPriorityClassDefaulting": False}),
+            WebhookSettings(gates={"WorkloadPriorityClassDefaulting": False}),
             [DEFAULT_QUEUE, SUSPEND],
             id="no default priority class where the gate is off",
         ),
     ],
 )
-def test_defaults_of_an_unqueued_job(new: Raw, knows: Lookup, settings: Settings, expected: list[Raw]) -> None:
+def test_defaults_of_an_unqueued_job(new: Raw, knows: Lookup, settings: WebhookSettings, expected: list[Raw]) -> None:
     assert patched(ask(DEFAULT, review(new), knows=knows, settings=settings)) == expected
 
 
@@ -276,7 +278,7 @@ def test_t5_mutating_twice_is_mutating_once_and_unknown_fields_survive(
     """T5."""
     new = {**job(labels=labels, annotations=annotations, **{"suspend": suspend, **spec}), **extra}
     knows = with_default_queue(priority_classes={"default": 1})
-    settings = ALL if everything else Settings()
+    settings = ALL if everything else WebhookSettings()
     once = after(new, patched(ask(MUTATE, review(new), knows=knows, settings=settings)))
     assert patched(ask(MUTATE, review(once), knows=knows, settings=settings)) == []
     assert once["spec"]["suspend"] is True
@@ -333,7 +335,7 @@ def test_a_job_of_an_owner_that_does_not_exist_waits_all_the_same() -> None:
 
 
 def test_where_all_jobs_are_managed_a_job_without_a_queue_gets_a_warning() -> None:
-    settings = Settings(manage_jobs_without_queue_name=True)
+    settings = WebhookSettings(manage_jobs_without_queue_name=True)
     told = ask("/validate-batch-v1-job", review(job(suspend=True)), knows=cluster(), settings=settings)
     assert told["allowed"]
     (warning,) = told["warnings"]

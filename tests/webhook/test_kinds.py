@@ -10,14 +10,14 @@ from typing import Any
 import orjson
 import pytest
 
-from api.names import Resource
+from api.names import Plural
 from bench.reviews import spoil
 from core.model import Raw
 from tests.effort import cases
 from tests.webhook.cluster import ask, cluster, review_of
 from webhook.hooks import HOOKS
 from webhook.routes import answer
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 PREFIX = "kueue-x-k8s-io-v1beta2"
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
@@ -47,8 +47,8 @@ def workload(**status: Any) -> Raw:
 @pytest.mark.parametrize(
     ("path", "new", "resource"),
     [
-        pytest.param("clusterqueue", cluster_queue(flavor()), Resource.CLUSTER_QUEUES, id="a ClusterQueue"),
-        pytest.param("resourceflavor", ours("ResourceFlavor", {}), Resource.RESOURCE_FLAVORS, id="a ResourceFlavor"),
+        pytest.param("clusterqueue", cluster_queue(flavor()), Plural.CLUSTER_QUEUES, id="a ClusterQueue"),
+        pytest.param("resourceflavor", ours("ResourceFlavor", {}), Plural.RESOURCE_FLAVORS, id="a ResourceFlavor"),
     ],
 )
 def test_what_is_in_use_is_kept_by_a_finalizer(path: str, new: Raw, resource: str) -> None:
@@ -64,7 +64,7 @@ def test_what_is_in_use_is_kept_by_a_finalizer(path: str, new: Raw, resource: st
 def test_workloads_lose_their_min_counts_where_partial_admission_is_off() -> None:
     new = workload()
     new["spec"]["podSets"][0]["minCount"] = 1
-    body = review_of(new, resource=Resource.WORKLOADS)
+    body = review_of(new, resource=Plural.WORKLOADS)
     assert orjson.loads(base64.b64decode(ask(f"/mutate-{PREFIX}-workload", body)["patch"])) == [
         {"op": "remove", "path": "/spec/podSets/0/minCount"}
     ]
@@ -171,7 +171,7 @@ WHOLE = {
 
 def test_spoiled_objects_of_kueues_kinds_are_answered_without_a_failure() -> None:
     chance = random.Random(7)
-    context = Context(Settings(), cluster())
+    context = Context(WebhookSettings(), cluster())
     hooks = [hook for hook in HOOKS if hook.group == "kueue.x-k8s.io"]
     for _ in range(cases(300, 20_000)):
         hook = chance.choice(hooks)

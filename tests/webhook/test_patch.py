@@ -16,7 +16,7 @@ from webhook.hooks import HOOKS
 from webhook.patch import Operation, PatchError, add, append, apply, pointer
 from webhook.review import Request, Response, allow
 from webhook.routes import answer
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 names = st.text(alphabet="ab/~-0", min_size=1, max_size=3)
 documents: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
@@ -120,7 +120,7 @@ def test_f29_a_patch_that_would_spoil_the_object_is_never_answered(broken: Opera
 
     (hook,) = (hook for hook in HOOKS if hook.path == path)
     body = orjson.dumps(review(job(labels={Label.QUEUE_NAME: "main"})))
-    status, text = answer(replace(hook, handler=fails), body, Context(Settings(), cluster()))
+    status, text = answer(replace(hook, handler=fails), body, Context(WebhookSettings(), cluster()))
     found = orjson.loads(text)["response"]
     assert (status, found["allowed"], found.get("patch")) == (200, allowed, None)
     assert found.get("status", {}).get("code", 200) == (200 if allowed else 500)

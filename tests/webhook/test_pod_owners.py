@@ -19,10 +19,10 @@ from webhook.hooks import HookPhase, hooks
 from webhook.jobs import settings_patch
 from webhook.pod_owners import validate
 from webhook.review import parse
-from webhook.settings import Context, Settings
+from webhook.settings import Context, WebhookSettings
 
 QUEUE = {Label.QUEUE_NAME: "main"}
-DEPLOYMENTS = Settings(frameworks=frozenset({"deployment"}))
+DEPLOYMENTS = WebhookSettings(frameworks=frozenset({"deployment"}))
 MUTATE, VALIDATE = "/mutate-apps-v1-deployment", "/validate-apps-v1-deployment"
 
 
@@ -94,12 +94,12 @@ def test_an_elastic_deployment_is_refused() -> None:
 
 
 def test_the_framework_of_a_deployment_enables_the_hooks_of_pods_and_replaces_the_mere_feedback() -> None:
-    def named(settings: Settings) -> set[str]:
+    def named(settings: WebhookSettings) -> set[str]:
         return {hook.name for phase in HookPhase for hook in hooks(settings, phase)}
 
     assert {"mdeployment.kb.io", "vdeployment.kb.io", "mpod.kb.io", "vpod.kb.io"} <= named(DEPLOYMENTS)
     assert "deployment-feedback.kb.io" not in named(DEPLOYMENTS)
-    assert "deployment-feedback.kb.io" in named(Settings())
+    assert "deployment-feedback.kb.io" in named(WebhookSettings())
 
 
 def test_other_pods_are_left_alone_where_pods_are_enabled_through_deployments_alone() -> None:
@@ -109,7 +109,7 @@ def test_other_pods_are_left_alone_where_pods_are_enabled_through_deployments_al
     assert "patch" in ask("/mutate--v1-pod", review_of(pod, resource="pods"), settings=DEPLOYMENTS)
 
 
-SETS = Settings(frameworks=frozenset({"statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"}))
+SETS = WebhookSettings(frameworks=frozenset({"statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"}))
 OF_SETS = "/mutate-apps-v1-statefulset", "/validate-apps-v1-statefulset"
 
 
@@ -165,7 +165,7 @@ def owner(
 
 
 FRAMEWORKS = {each.resource.kind: each for each in POD_OWNERS}
-ENABLED = Settings(frameworks=frozenset(each.framework for each in POD_OWNERS))
+ENABLED = WebhookSettings(frameworks=frozenset(each.framework for each in POD_OWNERS))
 
 
 def told(new: Raw, old: Raw | None = None, *, more: str = "", path: str = "validate") -> list[str]:

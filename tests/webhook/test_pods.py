@@ -15,9 +15,9 @@ from tests.core.jobs.samples import admitted as with_quota
 from tests.core.jobs.samples import job, read, workload_of
 from tests.webhook.cluster import ask, cluster, review_of
 from webhook.configurations import HookOptions, mutating
-from webhook.settings import Settings
+from webhook.settings import WebhookSettings
 
-PODS = Settings(frameworks=frozenset({"batch/job", "pod"}))
+PODS = WebhookSettings(frameworks=frozenset({"batch/job", "pod"}))
 MUTATE, VALIDATE = "/mutate--v1-pod", "/validate--v1-pod"
 QUEUE = {Label.QUEUE_NAME: "main"}
 SPEC = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}
@@ -116,7 +116,7 @@ def test_a_queued_pod_that_another_webhook_ungated_is_refused() -> None:
 
 
 def test_a_pod_that_only_says_that_its_owner_is_queued_keeps_its_gate_if_all_jobs_are_managed() -> None:
-    settings = Settings(frameworks=PODS.frameworks, manage_jobs_without_queue_name=True)
+    settings = WebhookSettings(frameworks=PODS.frameworks, manage_jobs_without_queue_name=True)
     says = {Annotation.POD_SUSPENDING_PARENT: "deployment"}
     old = pod(annotations=says, uid="pod-1", spec={**SPEC, "schedulingGates": GATES})
     new = pod(annotations=says, uid="pod-1", spec={**SPEC, "schedulingGates": []})
@@ -147,5 +147,5 @@ def test_only_pods_that_name_a_queue_or_have_a_queued_owner_wait_for_the_webhook
 
 
 def test_pods_are_not_sent_where_the_integration_is_not_enabled() -> None:
-    names = {each["name"] for each in mutating(HookOptions(Settings()))["webhooks"]}
+    names = {each["name"] for each in mutating(HookOptions(WebhookSettings()))["webhooks"]}
     assert not {name for name in names if "pod" in name}

@@ -17,7 +17,7 @@ from core.model import Condition, Key, Raw, Workload
 from core.state.lookup import Lookup
 from core.state.state import State
 from tests.webhook.cluster import ask, job, review
-from webhook.settings import Account, Settings
+from webhook.settings import ControllerAccount, WebhookSettings
 
 QUEUE = {Label.QUEUE_NAME: "main"}
 REFUSAL = (
@@ -48,8 +48,8 @@ def started(
     *,
     labels: Raw | None = None,
     annotations: Raw | None = None,
-    settings: Settings | None = None,
-    account: Account | None = None,
+    settings: WebhookSettings | None = None,
+    account: ControllerAccount | None = None,
     **request: Any,
 ) -> str:
     """What is said when the job is unsuspended; '' where that is let through."""
@@ -120,7 +120,7 @@ def test_suspending_a_running_job_gives_a_warning_that_it_starts_again(
 ) -> None:
     new, old = with_uid(job(labels=QUEUE, suspend=True)), with_uid(job(labels=QUEUE))
     asked = review(new, old=old, userInfo={"username": user})
-    response = ask("/validate-batch-v1-job", asked, knows=lookup, account=Account("us"))
+    response = ask("/validate-batch-v1-job", asked, knows=lookup, account=ControllerAccount("us"))
     assert response["allowed"]
     assert response.get("warnings", []) == warnings
 
@@ -150,18 +150,21 @@ def test_a_job_that_was_stopped_does_not_start_beside_its_old_pods(left: Raw) ->
     text = "the job was stopped and its pods still terminate: it starts again when they are gone"
     assert response["warnings"] == [f"spec.suspend stays true: {text}"]
     assert orjson.loads(base64.b64decode(response["patch"])) == [{"op": "add", "path": "/spec/suspend", "value": True}]
-    refused = ask("/validate-batch-v1-job", asked, knows=knows(*RUNS), account=Account("us"))
+    refused = ask("/validate-batch-v1-job", asked, knows=knows(*RUNS), account=ControllerAccount("us"))
     assert text in refused["status"]["message"]
 
 
-OUR_OWN, ADMINS = Account("system:serviceaccount:kueue-system:seiretsu"), Account("admin", shared=True)
+OUR_OWN, ADMINS = (
+    ControllerAccount("system:serviceaccount:kueue-system:seiretsu"),
+    ControllerAccount("admin", shared=True),
+)
 
 
 @pytest.mark.parametrize("manager", ["seiretsu", "kueue-job-controller", "kubectl-patch"])
-@pytest.mark.parametrize("account", [OUR_OWN, ADMINS, Account()], ids=["our own", "a person's", "not known"])
+@pytest.mark.parametrize("account", [OUR_OWN, ADMINS, ControllerAccount()], ids=["our own", "a person's", "not known"])
 @pytest.mark.parametrize("user", ["alice", "", OUR_OWN.name, ADMINS.name])
 def test_the_controllers_start_is_recognized_by_account_and_never_by_field_manager(
-    user: str, account: Account, manager: str
+    user: str, account: ControllerAccount, manager: str
 ) -> None:
     said = started(knows(), account=account, userInfo={"username": user}, options={"fieldManager": manager})
     ours = user == account.name and (account is OUR_OWN or (account is ADMINS and manager != "kubectl-patch"))
@@ -183,7 +186,7 @@ def test_any_client_may_start_a_job_without_a_queue() -> None:
 
 
 def test_where_all_jobs_are_managed_one_without_a_queue_does_not_start_either() -> None:
-    settings = Settings(manage_jobs_without_queue_name=True)
+    settings = WebhookSettings(manage_jobs_without_queue_name=True)
     assert started(knows(), labels={}, settings=settings) == (
         "spec.suspend: Forbidden: the job names no queue (label kueue.x-k8s.io/queue-name) and is started when its"
         " workload is admitted, not by hand"
@@ -192,7 +195,7 @@ def test_where_all_jobs_are_managed_one_without_a_queue_does_not_start_either() 
 
 def test_an_owner_that_comes_with_the_same_write_starts_nothing() -> None:
     owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "u", "controller": True}
-    settings = Settings(frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}))
+    settings = WebhookSettings(frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}))
     new, old = with_uid(job(labels=QUEUE, owner=owner)), with_uid(job(labels=QUEUE, suspend=True))
     response = ask("/validate-batch-v1-job", review(new, old=old), knows=knows(), settings=settings)
     assert response["status"]["message"] == REFUSAL

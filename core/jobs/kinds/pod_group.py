@@ -53,7 +53,7 @@ from core.wire.timestamps import epoch
 _NO_RULES: Final = RequestRules()
 
 
-class Place(NamedTuple):
+class PodSetPlaces(NamedTuple):
     """What the Workload of a group has counted for a pod set: for how many pods, how many of them have given their
     quota back, and the requests of each; None where nobody asks for them. A pod with containers that the template has
     not (``containers``) may ask for ``injected`` more.
@@ -269,7 +269,9 @@ def _sorted_out(job: Raw, pod_sets: Sequence[Raw]) -> Sorted:
     now, found = job["now"], Sorted([], [], [], [], [], 0)
     fast, absent = meta.annotations(job).get(Annotation.POD_GROUP_FAST_ADMISSION) == "true", 0
     known = job.get("counted") or {}
-    places = {each["name"]: known.get(each["name"], Place(0))._replace(places=each["count"]) for each in pod_sets}
+    places = {
+        each["name"]: known.get(each["name"], PodSetPlaces(0))._replace(places=each["count"]) for each in pod_sets
+    }
     members: dict[str, list[Raw]] = {name: [] for name in places}
     for pod in job["members"]:
         name = _role_in(job, pod, places)
@@ -293,7 +295,7 @@ def _sorted_out(job: Raw, pod_sets: Sequence[Raw]) -> Sorted:
     return found._replace(absent=absent)
 
 
-def counted(workload: Workload, made_of_templates: Raw | None, injected: Requests) -> dict[str, Place]:
+def counted(workload: Workload, made_of_templates: Raw | None, injected: Requests) -> dict[str, PodSetPlaces]:
     """Returns what a Workload has counted, by pod set. Of requests by its spec and by its admission the larger ones:
     defaults of the namespace may have changed since.
     """
@@ -307,7 +309,7 @@ def counted(workload: Workload, made_of_templates: Raw | None, injected: Request
             for resource, amount in assigned.usage.items():
                 asked[resource] = max(asked.get(resource, 0), amount // assigned.count)
         known = templates.get(each.name)
-        found[each.name] = Place(
+        found[each.name] = PodSetPlaces(
             each.count,
             workload.reclaimable.get(each.name, 0),
             asked,
@@ -325,7 +327,7 @@ def _containers(pod: Raw) -> frozenset[str]:
     )
 
 
-def exceeds(job: Raw, pod: Raw, place: Place) -> list[tuple[str, int, int]]:
+def exceeds(job: Raw, pod: Raw, place: PodSetPlaces) -> list[tuple[str, int, int]]:
     """Returns the resources of which a pod asks for more than was counted for a place: what it asks and what was
     counted, in base units.
     """
@@ -348,7 +350,7 @@ def roles_of(pod: Raw) -> Iterator[str]:
             yield str(given)
 
 
-def _role_in(job: Raw, pod: Raw, places: Mapping[str, Place]) -> str:
+def _role_in(job: Raw, pod: Raw, places: Mapping[str, PodSetPlaces]) -> str:
     """The pod set in which the pod has a place, '' for none: not more is asked than was counted for it."""
     named = (name for name in roles_of(pod) if name in places)
     return next((name for name in named if not exceeds(job, pod, places[name])), "")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.configuration.cel_tree import MACROS, Call, Index, Literal, Name, Operation, Select, occurrences, parse
+from api.configuration.cel_tree import MACROS, Call, CelOperation, Index, Literal, Name, Select, occurrences, parse
 
 EXPANDED = frozenset({"has", *MACROS})
 """Macros, which the library replaces by what they stand for."""
@@ -79,11 +79,11 @@ def test_a_source_that_the_library_reads_is_read(source: str) -> None:
 
 def test_operators_bind_as_the_language_says() -> None:
     a, b, c = Name("a"), Name("b"), Name("c")
-    assert parse("a || b && c") == Operation(("||",), (a, Operation(("&&",), (b, c))))
-    assert parse("a + b * -c") == Operation(("+",), (a, Operation(("*",), (b, c))))
+    assert parse("a || b && c") == CelOperation(("||",), (a, CelOperation(("&&",), (b, c))))
+    assert parse("a + b * -c") == CelOperation(("+",), (a, CelOperation(("*",), (b, c))))
     assert parse("a.b['c'].d") == Select(Index(Select(a, "b"), Literal("c")), "d")
     choice = parse("a == b ? a : b - c - a")
-    assert choice == Operation(("?", ":"), (Operation(("==",), (a, b)), a, Operation(("-", "-"), (b, c, a))))
+    assert choice == CelOperation(("?", ":"), (CelOperation(("==",), (a, b)), a, CelOperation(("-", "-"), (b, c, a))))
 
 
 @given(TEXTS)

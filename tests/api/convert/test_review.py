@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from api.convert.review import BadReviewError, answer
+from api.convert.review import BadConversionReviewError, answer
 from api.objects import Raw
 
 
@@ -67,5 +67,5 @@ def test_what_cannot_be_converted_fails_with_its_place(asked: Raw, message: str)
 
 @pytest.mark.parametrize("asked", [None, [], {}, {"kind": "ConversionReview"}, {**review([]), "request": None}])
 def test_what_is_no_review_has_no_answer(asked: Any) -> None:
-    with pytest.raises(BadReviewError):
+    with pytest.raises(BadConversionReviewError):
         answer(asked)

@@ -7,7 +7,7 @@ import pytest
 
 from api.objects import Raw
 from controller.kube.client import Client
-from controller.kube.events import GIVE_WAY_SECONDS, SAME_SECONDS, EventType, ObjectReference, Recorder
+from controller.kube.events import GIVE_WAY_SECONDS, SAME_SECONDS, EventSender, EventType, ObjectReference
 from controller.kube.flow.precedence import Precedence
 from controller.kube.flow.throttle import Throttle
 from tests.eventually import PATIENCE, eventually
@@ -26,7 +26,7 @@ class Place:
         self.client = client
         self.now = 0.0
         self.slept: list[float] = []
-        self.recorder = Recorder(
+        self.recorder = EventSender(
             client,
             instance="pod-0",
             throttle=Throttle(0),

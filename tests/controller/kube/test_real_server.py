@@ -28,7 +28,7 @@ from controller.kube.errors import (
     Unintelligible,
     Unreachable,
 )
-from controller.kube.events import ObjectReference, Recorder
+from controller.kube.events import EventSender, ObjectReference
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from devcluster.controlplane import ControlPlane, Spec
@@ -321,7 +321,7 @@ async def test_a_frozen_api_server_ends_the_leadership_and_no_write_leaves_after
 
 async def test_events_show_in_kubectl_describe(plane: ControlPlane, client: Client, namespace: str) -> None:
     created = await client.create(JOBS, job("a"), namespace)
-    recorder, about = Recorder(client, instance="pod-0"), ObjectReference.of(created)
+    recorder, about = EventSender(client, instance="pod-0"), ObjectReference.of(created)
     sending = asyncio.create_task(recorder.run())
     for free in (4, 3, 2):
         recorder.record(about, "Warning", "Waits", f"asked for 5 cpu, {free} free in default", component="seiretsu")

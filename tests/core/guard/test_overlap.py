@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from core.guard.grants import NOTHING, Grant
 from core.guard.overlap import MOST_AT_ONCE, SHARE, OverlapBudget, Spent, limit, overlap
-from core.guard.pods import Shape
+from core.guard.pods import PodShape
 
-ONE, LARGE = Shape({"cpu": 1000}, frozenset({"main"})), Shape({"cpu": 4000}, frozenset({"main"}))
-MESHED = Shape({"cpu": 1500}, frozenset({"main", "proxy"}))
+ONE, LARGE = PodShape({"cpu": 1000}, frozenset({"main"})), PodShape({"cpu": 4000}, frozenset({"main"}))
+MESHED = PodShape({"cpu": 1500}, frozenset({"main", "proxy"}))
 FOUR = Grant(4, {"cpu": 4000})
 
 
@@ -40,7 +40,7 @@ FOUR = Grant(4, {"cpu": 4000})
     ],
 )
 def test_the_part_of_a_job_that_overlaps(
-    living: dict[Shape, int], leaving: dict[Shape, int], has: Grant, share: float
+    living: dict[PodShape, int], leaving: dict[PodShape, int], has: Grant, share: float
 ) -> None:
     assert overlap(living, leaving, has, FOUR) == share
 
