@@ -8,13 +8,16 @@ so that they can be compared. Long timelines are drawn as the mean of each pixel
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
 from api import quantity
+from cli import domains
 from cli.bands import Band, StepFunction, bands, sampled, together, totals, waiting
+from cli.domains import DomainBand
 from cli.report import seconds
 from cli.simulator import Played
 from core.model import FlavorResource, Key
@@ -25,6 +28,10 @@ TOP, BAND, ROW, HEAD, AXIS, THIN = 58, 64, 15, 24, 18, 3
 TITLE = 26
 """Pixels of TOP that a picture without a title has not."""
 MOST_ROWS = 150
+MOST_DOMAINS = 16
+"""So many domains of a flavor have a band."""
+DOMAINS = "~"
+"""Bands of domains are named after their flavor with this sign, which no name of a ClusterQueue has; it sorts last."""
 MOST_BOXES = 300
 """Above this number of steps a band is drawn as one shape, without a tooltip for each step."""
 LONGEST_LABEL, LONGEST_NAME, LONGEST_HEAD = 28, 36, 90
@@ -108,6 +115,8 @@ class PictureParts:
     waiting: Mapping[str, StepFunction]
     courses: Mapping[Key, Course]
     cohorts: Mapping[str, str]
+    heads: Mapping[str, str]
+    """What stands above bands that are no ClusterQueue's."""
 
 
 def pictures(several: Sequence[Played], titles: Sequence[str] = ("", "")) -> list[str]:
@@ -121,15 +130,32 @@ def _parts(played: Played) -> PictureParts:
     reservations = played.state.reservations
     mine = bands(played.timeline, reservations.cluster_queues)
     pending = waiting(played.timeline)
+    shown, heads = _domains(played)
     if len(reservations.cluster_queues) > 1:
         mine += totals(mine, reservations.cohorts)
         pending[""] = together(pending.values())
     return PictureParts(
-        bands={(band.cluster_queue, band.cell): band for band in mine},
+        bands={(band.cluster_queue, band.cell): band for band in (*mine, *shown)},
         waiting=pending,
         courses={played.jobs[one.arrival.workload.key]: one for one in played.timeline.courses.values()},
         cohorts={name: queue.cohort or "" for name, queue in reservations.cluster_queues.items()},
+        heads=heads,
     )
+
+
+def _domains(played: Played) -> tuple[list[Band], dict[str, str]]:
+    """Bands of the domains of each flavor with a topology, those that were used most, with the heads above them."""
+    several: dict[str, list[DomainBand]] = defaultdict(list)
+    for band in domains.bands(played.timeline, domains.domains_of(played.state)):
+        several[f"{DOMAINS}{band.flavor}"].append(band)
+    found, heads = [], {}
+    for name, mine in several.items():
+        mine.sort(key=lambda band: (-(band.utilisation(played.timeline.end) or 0.0), band.domain))
+        most = f", the {MOST_DOMAINS} most used of {len(mine)}" if len(mine) > MOST_DOMAINS else ""
+        heads[name] = f"Flavor {mine[0].flavor} by {mine[0].level.rpartition('/')[2]}{most}"
+        for band in mine[:MOST_DOMAINS]:
+            found.append(Band(name, FlavorResource(band.domain, band.resource), band.capacity, band.steps))
+    return found, heads
 
 
 def _frame(parts: Sequence[PictureParts], end: float) -> Frame:
@@ -155,7 +181,8 @@ def _svg(parts: PictureParts, frame: Frame, title: str) -> str:
     top: float = TOP
     for name, keys in groupby(sorted(frame.heights), key=lambda key: key[0]):  # '', all of them, before each
         cohort = parts.cohorts.get(name, "")
-        head = f"ClusterQueue {name}" + (f", cohort {cohort}" if cohort else "") if name else "All ClusterQueues"
+        queue = f"ClusterQueue {name}" + (f", cohort {cohort}" if cohort else "") if name else "All ClusterQueues"
+        head = parts.heads.get(name, queue)
         drawn.append(_text(_short(head, LONGEST_HEAD), 10, top + HEAD - 7, "head"))
         top += HEAD
         for key in keys:
@@ -226,7 +253,8 @@ def _band(band: Band, frame: Frame, top: float) -> Iterator[str]:
         return floor - height * amount / most
 
     mean = band.utilisation(frame.end)
-    use = f"{mean:.0%} of quota in use" if mean is not None else "no quota"
+    what = "capacity" if band.cluster_queue.startswith(DOMAINS) else "quota"
+    use = f"{mean:.0%} of {what} in use" if mean is not None else f"no {what}"
     start = f"{_short(resource, LONGEST_LABEL // 2)} in "
     flavor = _short(band.cell.flavor, LONGEST_LABEL - len(start))
     yield _label(start + flavor, f"{resource} in {band.cell.flavor}", use, floor - height / 2)
