@@ -21,11 +21,13 @@ PREFIXES = {
     "/registry/kueue.x-k8s.io/workloads/": "Workload",
     "/registry/kueue.x-k8s.io/clusterqueues/": "ClusterQueue",
     "/registry/kueue.x-k8s.io/cohorts/": "Cohort",
+    "/registry/minions/": "Node",
 }
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 MANAGED = "kueue.x-k8s.io/managed"
+WORKLOAD = "kueue.x-k8s.io/workload"
 GROUP = "kueue.x-k8s.io/pod-group-name"
 GROUPS = {"kueue.x-k8s.io/is-group-workload", "kueue.x-k8s.io/job-owner-name"}
 """The annotations of Workloads whose pods are a group."""
@@ -38,6 +40,21 @@ SUFFIXES = {
 
 Amounts = Mapping[tuple[str, str], Fraction]
 """Amounts by flavor and resource."""
+
+
+class Domain(NamedTuple):
+    """A domain of a topology: the values of these node labels."""
+
+    levels: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+class Node(NamedTuple):
+    """A node, with what pods can use of it."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Mapping[str, Fraction]
 
 
 class Job(NamedTuple):
@@ -57,7 +74,8 @@ class Job(NamedTuple):
 class Pod(NamedTuple):
     """A pod. ``job`` is the uid of its Job by its label, ``owner`` that of its controller; ``requests`` are empty when
     it has ended or is being deleted. ``runs``: it is on a node, has not ended and is not being deleted. ``managed``: it
-    is to be queued itself, ``group`` is the name of the Workload of its group.
+    is to be queued itself, ``group`` is the name of the Workload of its group. ``workload`` is the one that it is
+    placed with, by its annotation.
     """
 
     name: str
@@ -68,11 +86,14 @@ class Pod(NamedTuple):
     runs: bool = False
     managed: bool = False
     group: str = ""
+    node: str = ""
+    workload: str = ""
 
 
 class Workload(NamedTuple):
     """A Workload. ``job`` is the uid of its job, ``owner`` its name; ``usage`` is what it holds of ``queue``, for
-    so many ``pods``; those of a ``group`` have no job in common.
+    so many ``pods``; those of a ``group`` have no job in common. ``domains`` are those that it was given, with the
+    number of pods, and ``on`` what these use there.
     """
 
     name: str
@@ -87,6 +108,8 @@ class Workload(NamedTuple):
     finished: bool
     pods: int = 0
     group: bool = False
+    domains: Mapping[Domain, int] = {}
+    on: Mapping[Domain, Mapping[str, Fraction]] = {}
 
     @property
     def holds(self) -> bool:
@@ -116,7 +139,7 @@ class Queue(NamedTuple):
     status: Mapping[str, Any]
 
 
-Decoded = Job | Pod | Workload | Queue
+Decoded = Job | Pod | Workload | Queue | Node
 
 
 def kind_of(key: str) -> str:
@@ -133,6 +156,8 @@ def decoded(kind: str, value: bytes) -> Decoded:
             return _pod(value)
         case "Workload":
             return _workload(json.loads(value))
+        case "Node":
+            return _node(value)
         case _:
             return _queue(json.loads(value))
 
@@ -155,6 +180,7 @@ def _workload(raw: Any) -> Workload:
         share = Fraction(count - min(count, needless.get(each["name"], 0)), count)
         for resource, used in (each.get("resourceUsage") or {}).items():
             usage[(each.get("flavors") or {}).get(resource, ""), resource] += amount(used) * share
+    domains, on = _domains(raw)
     return Workload(
         name=f"{metadata['namespace']}/{metadata['name']}",
         uid=metadata["uid"],
@@ -171,7 +197,51 @@ def _workload(raw: Any) -> Workload:
             for each in admission.get("podSetAssignments") or ()
         ),
         group=not GROUPS.isdisjoint(metadata.get("annotations") or ()),
+        domains=domains,
+        on=on,
     )
+
+
+def _domains(raw: Any) -> tuple[Mapping[Domain, int], Mapping[Domain, Mapping[str, Fraction]]]:
+    """The domains of all pod sets: how many pods each has, and what these use."""
+    pods: defaultdict[Domain, int] = defaultdict(int)
+    on: defaultdict[Domain, defaultdict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    per_pod = {
+        each["name"]: _requests(each["template"]["spec"]) for each in (raw.get("spec") or {}).get("podSets") or ()
+    }
+    admission = (raw.get("status") or {}).get("admission") or {}
+    for each in admission.get("podSetAssignments") or ():
+        for domain, count in _written_out(each.get("topologyAssignment") or {}):
+            pods[domain] += count
+            for resource, requested in per_pod.get(each["name"], {}).items():
+                on[domain][resource] += requested * count
+    return pods, on
+
+
+def _requests(spec: Any) -> Mapping[str, Fraction]:
+    found: defaultdict[str, Fraction] = defaultdict(Fraction, pods=Fraction(1))
+    for container in spec.get("containers") or ():
+        for resource, requested in ((container.get("resources") or {}).get("requests") or {}).items():
+            found[resource] += amount(requested)
+    return found
+
+
+def _written_out(assignment: Any) -> Iterator[tuple[Domain, int]]:
+    """The domains of an assignment, each with its number of pods, in the form of v1beta2."""
+    levels = tuple(assignment.get("levels") or ())
+    for part in assignment.get("slices") or ():
+        counts = part["podCounts"]
+        for place in range(part["domainCount"]):
+            values = tuple(_value(each, place) for each in part["valuesPerLevel"])
+            count = counts["individual"][place] if "individual" in counts else counts["universal"]
+            yield Domain(levels, values), count
+
+
+def _value(level: Any, place: int) -> str:
+    if "universal" in level:
+        return str(level["universal"])
+    each = level["individual"]
+    return f"{each.get('prefix', '')}{each['roots'][place]}{each.get('suffix', '')}"
 
 
 def _queue(raw: Any) -> Queue:
@@ -221,6 +291,7 @@ def _pod(value: bytes) -> Pod:
                 for name, quantity in _map(_fields(resources).get(2, ())):
                     requests[name] += amount(_text(_fields(quantity), 1))
     spec, group = _fields(pod.get(2, [b""])[0]), metadata.annotations.get(GROUP) or metadata.labels.get(GROUP)
+    placed = metadata.annotations.get(WORKLOAD)
     return Pod(
         metadata.name,
         metadata.uid,
@@ -230,7 +301,17 @@ def _pod(value: bytes) -> Pod:
         runs=bool(_text(spec, 10)) and phase not in ("Succeeded", "Failed") and not metadata.deleting,
         managed=metadata.labels.get(MANAGED) == "true",
         group=f"{metadata.name.partition('/')[0]}/{group}" if group else "",
+        node=_text(spec, 10),
+        workload=f"{metadata.name.partition('/')[0]}/{placed}" if placed else "",
     )
+
+
+def _node(value: bytes) -> Node:
+    node = _object(value)
+    metadata = _metadata(node)
+    allocatable = _map(_fields(node.get(3, [b""])[0]).get(2, ()))
+    amounts = {name: amount(_text(_fields(quantity), 1)) for name, quantity in allocatable}
+    return Node(metadata.name.removeprefix("/"), metadata.labels, amounts)
 
 
 class _Metadata(NamedTuple):

@@ -2,7 +2,8 @@
 
 At every moment: a reservation exceeds no quota, of a ClusterQueue or of any Cohort above it, limits of borrowing and
 lending included; pods of queued Jobs use no more than the quota of their tree; no pod runs without quota for longer
-than the patience (``without_quota``); a Job has at most one Workload that holds quota; a Job that runs has an admitted
+than the patience (``without_quota``); domains of topologies are given within what their nodes have, and pods run where
+they were given (``topology``); a Job has at most one Workload that holds quota; a Job that runs has an admitted
 Workload; a Workload is admitted again only after it was evicted.
 
 When nothing happens any more (``at_rest``): no Job is lost, no quota is held for a Job that is gone, and the status of
@@ -19,7 +20,8 @@ from fractions import Fraction
 from math import inf
 from typing import Any, NamedTuple
 
-from observer.decode import Amounts, Decoded, Job, Pod, Queue, Quota, Workload, amount
+from observer.decode import Amounts, Decoded, Job, Node, Pod, Queue, Quota, Workload, amount
+from observer.topology import Topology
 from observer.without_quota import WithoutQuota
 
 NO_QUOTA = Quota(Fraction(0), None, None)
@@ -52,6 +54,8 @@ class Judge:
         self.finished: set[str] = set()
         self.made: dict[str, str] = {}
         self.most: defaultdict[str, Fraction] = defaultdict(Fraction)
+        self._topology = Topology()
+        self._nodes: dict[str, Node] = {}
         self._namespaces = namespaces
         self._jobs: dict[str, Job] = {}
         self._pods: dict[str, Pod] = {}
@@ -78,6 +82,9 @@ class Judge:
                 _replace(self._cluster_queues, change)
             case "Cohort":
                 _replace(self._cohorts, change)
+            case "Node":
+                before = self._nodes.get(change.key)
+                self._topology.see_node(before, _replace(self._nodes, change))
         self.passed(change.at)
 
     def passed(self, at: float) -> None:
@@ -97,6 +104,8 @@ class Judge:
         before = self._workloads.get(change.key)
         now = _replace(self._workloads, change)
         self.without_quota.see_workload(before, now, change.at)
+        for sentence in self._topology.see_workload(before, now):
+            self._tell(change, sentence)
         if before is not None and (now is None or now.uid != before.uid):
             self._of_job[before.job].pop(before.uid, None)
         for state, sign in ((before, -1), (now, 1)):
@@ -160,6 +169,8 @@ class Judge:
         before = self._pods.get(change.key)
         now = _replace(self._pods, change)
         self.without_quota.see_pod(before, now, change.at)
+        for sentence in self._topology.see_pod(before, now):
+            self._tell(change, sentence)
         for state, sign in ((before, -1), (now, 1)):
             if state is not None and state.job:
                 for resource, requested in state.requests.items():
