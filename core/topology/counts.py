@@ -153,14 +153,14 @@ def _summed(
                 able = below.leads[0][children.start : children.stop]
                 pods.append(sum(raw))
                 losses = [a - b for a, b, c in zip(raw, raw_led, able, strict=True) if c]
-                led.append(pods[-1] - min(losses, default=0))
+                led.append(pods[-1] - min(losses, default=pods[-1] if shape.leader else 0))
                 leads.append(bool(losses))
                 scores.append(sum(below.scores[0][children.start : children.stop]))
                 whole = below.plain.units[0][children.start : children.stop]
                 whole_led = below.led.units[0][children.start : children.stop]
                 units_above.append(sum(whole))
                 losses = [a - b for a, b, c in zip(whole, whole_led, able, strict=True) if c]
-                led_units_above.append(units_above[-1] - min(losses, default=0))
+                led_units_above.append(units_above[-1] - min(losses, default=units_above[-1] if shape.leader else 0))
         size = shape.sizes[level]
         own = level >= shape.slice_level
         found.plain.units.insert(0, [each // size for each in pods] if own else units_above)

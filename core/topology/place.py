@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from core.model import TopologyAssignment, TopologyDomain
 from core.topology import reasons
+from core.topology.balanced import balanced
 from core.topology.counts import Counts, Shape, Table, counts, node_filter, requests_of
 from core.topology.elastic import scaled
 from core.topology.nodes import Domains, Tree
@@ -133,13 +134,25 @@ def search(
     if not tree.leaves:
         return Misfit(f"no topology domains at level: {tree.levels[wanted.level]}")
     need = workers.count // wanted.size
-    level, parts = _choose(counted, wanted, need, leader is not None)
-    if isinstance(parts, Shortfall):
-        topology = domains.flavor.topology_name or ""
-        if len(wanted.layers) > 1:
-            return Misfit(reasons.layers(topology, wanted, counted, level, _fullest(counted, level), workers.count))
-        return Misfit(reasons.misfit(topology, wanted, counted, need, parts.fit))
-    return _descend(counted, wanted, level, parts)
+    parts: list[Part] | Shortfall
+    even = balanced(counted, wanted, need, leader=leader is not None) if _may_balance(wanted, options) else None
+    if even is not None:
+        level, shares = even
+        parts = _split(counted, wanted, level, [Part(*share) for share in shares])
+    else:
+        level, parts = _choose(counted, wanted, need, leader is not None)
+        if not isinstance(parts, Shortfall):
+            parts = _descend(counted, wanted, level, parts)
+    if not isinstance(parts, Shortfall):
+        return parts
+    topology = domains.flavor.topology_name or ""
+    if len(wanted.layers) > 1:
+        return Misfit(reasons.layers(topology, wanted, counted, level, _fullest(counted, level), workers.count))
+    return Misfit(reasons.misfit(topology, wanted, counted, need, parts.fit))
+
+
+def _may_balance(wanted: Goal, options: Options) -> bool:
+    return options.balanced and not wanted.required and not wanted.unconstrained
 
 
 def _choose(counted: Counts, wanted: Goal, need: int, leader: bool) -> tuple[int, list[Part] | Shortfall]:
@@ -173,7 +186,8 @@ def _one(counted: Counts, wanted: Goal, level: int, need: int, leader: bool) -> 
         counted.leads[level],
         counted.scores[level],
     )
-    enough = [n for n in range(len(units)) if units[n] >= need and (leads[n] or not leader)]
+    best = max(scores) if wanted.best_fit and not wanted.required else 0
+    enough = [n for n in range(len(units)) if units[n] >= need and (leads[n] or not leader) and scores[n] >= best]
     if not enough:
         return None
     return Part(min(enough, key=lambda n: (-scores[n], units[n], pods[n], n)), need, leader)
@@ -228,26 +242,34 @@ def _smallest(numbers: Sequence[int], table: Table, counted: Counts, level: int,
     return min((n for n in numbers if units[n] >= need and scores[n] == score), key=lambda n: (units[n], pods[n], n))
 
 
-def _descend(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> list[Part] | Misfit:
-    """The leaves below the chosen domains, in pods."""
-    tree = counted.tree
-    leader = any(part.leader for part in parts)
+def _descend(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> list[Part] | Shortfall:
+    """The leaves below the chosen domains, in pods. Slices are distributed anew at each level, among the children of
+    all chosen domains; a domain may get none although its parent was chosen.
+    """
     while level < wanted.slice_level:
-        pooled = [child for part in parts for child in tree.children[level][part.domain]]
+        pooled = [child for part in parts for child in counted.tree.children[level][part.domain]]
+        need, leader = sum(part.units for part in parts), any(part.leader for part in parts)
         level += 1
-        found = _several(counted, wanted, level, pooled, sum(part.units for part in parts), leader, counted.plain)
-        assert not isinstance(found, Shortfall)
+        found = _several(counted, wanted, level, pooled, need, leader, counted.plain)
+        if isinstance(found, Shortfall):
+            return found
         parts = found
-    while level < tree.lowest:
-        scale, unit = wanted.sizes[level], wanted.sizes[level + 1]
+    return _split(counted, wanted, level, parts)
+
+
+def _split(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> list[Part] | Shortfall:
+    """The leaves below domains whose shares are fixed, in pods: each share goes to the domain's own children."""
+    sizes = wanted.sizes
+    while level < counted.tree.lowest:
+        scale, unit = (sizes[level], sizes[level + 1]) if level >= wanted.slice_level else (1, 1)
+        level += 1
         below: list[Part] = []
         for part in parts:
-            children = tree.children[level][part.domain]
-            found = _several(
-                counted, wanted, level + 1, children, part.units * scale // unit, part.leader, counted.plain
-            )
-            assert not isinstance(found, Shortfall)
+            children = counted.tree.children[level - 1][part.domain]
+            units = part.units * scale // unit
+            found = _several(counted, wanted, level, children, units, part.leader, counted.plain)
+            if isinstance(found, Shortfall):
+                return found
             below += found
         parts = below
-        level += 1
-    return [Part(part.domain, part.units * wanted.sizes[level], part.leader) for part in parts]
+    return [Part(part.domain, part.units * sizes[level], part.leader) for part in parts]

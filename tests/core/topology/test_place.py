@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from core.topology import Options
-from tests.core.topology.worlds import BLOCK, HOST, RACK, asked, domains, placed
+from typing import Any
+
+import pytest
+
+from core.model import Node, Placement, Requirement, Taint, Toleration
+from core.model.kubernetes import NODE_NAME
+from core.topology import Domains, Options
+from tests.core.topology.worlds import BLOCK, FLAVOR, HOST, LEVELS, RACK, asked, domains, node, placed
 
 
 def test_required_takes_the_domain_with_the_least_room_that_is_enough() -> None:
@@ -86,3 +92,118 @@ def test_empty_ignores_workloads() -> None:
     assert placed(here, asked(3, required=HOST), empty=True) == {"main": {"x1": 3}}
     here.add(("x1",), {"cpu": 1}, -2)
     assert placed(here, asked(3, required=HOST)) == {"main": {"x1": 3}}
+
+
+def test_a_leader_that_takes_too_much_of_one_domain_goes_to_another() -> None:
+    here = domains({"b1/r1/x1": 4, "b1/r1/x2": 1})
+    workers = asked(2, cpu=2, name="workers", preferred=HOST, group="g")
+    leader = asked(1, name="leader", preferred=HOST, group="g")
+    assert placed(here, workers, leader) == {"workers": {"x1": 2}, "leader": {"x2": 1}}
+
+
+def test_pods_of_a_slice_that_is_not_complete_are_left_out() -> None:
+    assert placed(domains({"b1/r1/x1": 9}), asked(9, required=RACK, slices=((RACK, 4),))) == {"main": {"x1": 8}}
+
+
+def test_without_the_hostname_as_a_level_assignments_have_whole_paths() -> None:
+    nodes = [node("b1/r1/x1", 2), node("b1/r1/x2", 2), node("b2/r1/x3", 3)]
+    here = Domains(LEVELS[:2], FLAVOR, nodes, {})
+    assert placed(here, asked(4, required=RACK)) == {"main": {"b1/r1": 4}}
+
+
+ZONE_A = (Requirement("zone", "In", ("a",)),)
+
+
+@pytest.mark.parametrize(
+    ("placement", "excluded"),
+    [
+        pytest.param(Placement(), 'resource "cpu": 1, taint "gpu=only:NoSchedule": 1', id="a taint"),
+        pytest.param(Placement({"zone": "a"}), 'nodeSelector: 1, taint "gpu=only:NoSchedule": 1', id="a node selector"),
+        pytest.param(Placement(affinity=(ZONE_A,)), 'affinity: 1, taint "gpu=only:NoSchedule": 1', id="an affinity"),
+        pytest.param(
+            Placement({"zone": "a"}, tolerations=(Toleration("gpu", "Exists"),)),
+            'nodeSelector: 1, resource "cpu": 1',
+            id="a toleration",
+        ),
+        pytest.param(
+            Placement(affinity=((Requirement(NODE_NAME, "In", ("b1/r1/x2",)),),)),
+            'resource "cpu": 1, taint "gpu=only:NoSchedule": 1',
+            id="the name of a node",
+        ),
+    ],
+)
+def test_the_reason_counts_why_nodes_are_excluded(placement: Placement, excluded: str) -> None:
+    tainted = node("b1/r1/x1", 1, labels={"zone": "a"}, taints=(Taint("gpu", "only", "NoSchedule"),))
+    here = Domains(LEVELS, FLAVOR, [tainted, node("b1/r1/x2", 1)], {})
+    found = placed(here, asked(1, cpu=2, required=HOST, placement=placement))
+    text = f'topology "default" doesn\'t allow to fit any of 1 pod(s). Total nodes: 2; excluded: {excluded}'
+    assert found == {"main": text}
+
+
+def test_what_admission_checks_add_selects_nodes() -> None:
+    nodes = [node("b1/r1/x1", 1), node("b1/r1/x2", 1, labels={"zone": "a"})]
+    here = Domains(LEVELS, FLAVOR, nodes, {})
+    assert placed(here, asked(1, required=HOST, updates=(Placement({"zone": "a"}),))) == {"main": {"x2": 1}}
+    twice = asked(1, required=HOST, updates=(Placement({"zone": "a"}), Placement({"zone": "b"})))
+    assert "conflict for key=zone, value1=a, value2=b" in placed(here, twice)["main"]
+
+
+def test_nodes_without_a_level_or_not_ready_do_not_exist() -> None:
+    partial = Node("x3", {BLOCK: "b1", HOST: "x3"}, allocatable={"cpu": 9, "pods": 9})
+    here = Domains(LEVELS, FLAVOR, [node("b1/r1/x1", 1), node("b1/r1/x2", 9, usable=False), partial], {})
+    text = 'topology "default" allows to fit only 1 out of 2 pod(s)'
+    assert placed(here, asked(2, required=BLOCK)) == {"main": text}
+
+
+def test_pods_outside_of_topology_use_their_nodes() -> None:
+    here = Domains(LEVELS, FLAVOR, [node("b1/r1/x1", 4)], {"b1/r1/x1": {"cpu": 3, "pods": 1}})
+    text = 'topology "default" allows to fit only 1 out of 2 pod(s)'
+    assert placed(here, asked(2, required=HOST), empty=True) == {"main": text}
+
+
+def test_preferred_nodes_are_taken_first() -> None:
+    preferred = ((50, (Requirement("disk", "In", ("ssd",)),)),)
+    nodes = [node("b1/r1/x1", 2), node("b1/r1/x2", 4, labels={"disk": "ssd"})]
+    here = Domains(LEVELS, FLAVOR, nodes, {})
+    request = asked(2, required=HOST, placement=Placement(preferred=preferred))
+    assert placed(here, request) == {"main": {"x1": 2}}
+    assert placed(here, request, options=Options(preferred_affinity=True)) == {"main": {"x2": 2}}
+
+
+def test_nested_slices_that_do_not_fit_name_each_level() -> None:
+    here = domains({"b1/r1/x1": 3, "b1/r1/x2": 3})
+    text = (
+        'topology "default" doesn\'t allow to fit; 1/2 slice(s) fit on level rack;'
+        " 2/4 slice(s) fit on level kubernetes.io/hostname"
+    )
+    assert placed(here, asked(8, required=RACK, slices=((RACK, 4), (HOST, 2)))) == {"main": text}
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        pytest.param({"required": "row"}, "no requested topology level: row", id="an unknown level"),
+        pytest.param(
+            {"required": RACK, "slices": ((BLOCK, 2),)},
+            "podset slice topology block is above the podset topology rack",
+            id="slices above the level",
+        ),
+        pytest.param(
+            {"required": BLOCK, "slices": ((RACK, 4), (HOST, 3))},
+            "additional slice layer size 3 must evenly divide parent layer size 4",
+            id="slices that do not divide",
+        ),
+        pytest.param(
+            {"required": BLOCK, "slices": ((RACK, 0),)},
+            "slice topology requested, but slice size not provided",
+            id="no size",
+        ),
+        pytest.param({}, "topology level not specified", id="no level"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused(request_: dict[str, Any], text: str) -> None:
+    assert placed(domains({"b1/r1/x1": 9}), asked(4, **request_)) == {"main": text}
+
+
+def test_an_implied_request_is_unconstrained() -> None:
+    assert placed(domains({"b1/r1/x1": 3, "b1/r1/x2": 2}), asked(2, implied=True)) == {"main": {"x2": 2}}

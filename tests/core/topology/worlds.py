@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from core.model import Node, PodSet, ResourceFlavor, TopologyAssignment, TopologyRequest
+from core.model import ANYWHERE, Node, PodSet, ResourceFlavor, TopologyAssignment, TopologyRequest
 from core.topology import Asked, Domains, Misfit, Options, place
 
 BLOCK, RACK, HOST = "block", "rack", "kubernetes.io/hostname"
@@ -30,7 +30,8 @@ def asked(count: int, *, cpu: int = 1, name: str = "main", **fields: Any) -> Ask
     request = TopologyRequest(
         **{key: fields.pop(key) for key in ("required", "preferred", "unconstrained", "slices") if key in fields}
     )
-    return Asked(PodSet(name, count, {"cpu": cpu}, topology=request), count, **fields)
+    placement = fields.pop("placement", ANYWHERE)
+    return Asked(PodSet(name, count, {"cpu": cpu}, placement=placement, topology=request), count, **fields)
 
 
 def placed(where: Domains, *requests: Asked, options: Options | None = None, empty: bool = False) -> dict[str, Any]:
