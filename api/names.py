@@ -2,7 +2,8 @@
 
 No other module has such a name as a literal. The values are Kueue's (its reference documentation, "Labels and
 annotations" and the API reference of 0.19/0.20), so that manifests and dashboards still work. Plain strings in small
-namespaces rather than enums: they are written into users' objects unchanged, and `match` accepts them.
+namespaces rather than enums: they are written into users' objects unchanged, and `match` accepts them. A namespace has
+the name of the type whose values it lists.
 """
 
 from typing import Final

@@ -132,9 +132,9 @@ class ServedConnection:
             log.exception("A connection was closed because of a bug in Seiretsu")
         finally:
             self.close()
-            self._let_go()
+            self._finalizer_removal()
 
-    def _let_go(self) -> None:
+    def _finalizer_removal(self) -> None:
         """Breaks all reference cycles through this connection. The garbage collector starts by the number of objects:
         a thousand closed connections, each with half a megabyte of TLS buffers, would wait for it.
         """

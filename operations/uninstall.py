@@ -44,7 +44,7 @@ AT_ONCE = 16
 ATTEMPTS = 5
 DIAL_SECONDS = 2.0
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RunningError(Exception):
     """Seiretsu runs, and would install or add again what is removed."""
 
 
-async def uninstall(client: Client, wanted: Wanted, tell: Tell, now: datetime) -> None:
+async def uninstall(client: Client, wanted: Wanted, tell: Report, now: datetime) -> None:
     """Does what is wanted and tells each step. Raises `RunningError` before any step, and `ApiError` when the API
     server refuses one.
     """
@@ -141,7 +141,7 @@ async def _running(client: Client, configurations: Iterable[Raw], namespace: str
     return ""
 
 
-async def _unconvert(client: Client, tell: Tell) -> None:
+async def _unconvert(client: Client, tell: Report) -> None:
     changed_ones = 0
     for kind in KINDS:
         for _ in range(ATTEMPTS):
@@ -157,7 +157,7 @@ async def _unconvert(client: Client, tell: Tell) -> None:
         tell(f"{changed_ones} CRDs serve only their stored version now; their objects stay")
 
 
-async def _release(client: Client, tell: Tell) -> None:
+async def _release(client: Client, tell: Report) -> None:
     for resource in FINALIZED:
         count = await _patched(client, resource, released)
         if count:
@@ -172,7 +172,7 @@ def _without_finalizer(pod: Raw) -> Raw | None:
     return patches[0].body if patches else None
 
 
-async def _start_jobs(client: Client, tell: Tell) -> None:
+async def _start_jobs(client: Client, tell: Report) -> None:
     for resource in dict.fromkeys(kind.resource for kind in ALL):
         count = await _patched(client, resource, _started, label_selector=Label.QUEUE_NAME)
         if count:

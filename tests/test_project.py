@@ -7,7 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,40 @@ def test_the_second_try_repeats_what_failed_and_prints_as_flaky_what_passes_then
     assert [line for line in told if line.startswith("FLAKY")] == [
         f"FLAKY {name} failed at first and passed at the second try" for name in flaky
     ]
+
+
+PRODUCT = ("api", "core", "controller", "webhook", "certs", "operations", "app", "cli", "seiretsu", "observer")
+SAME_NAMES: Mapping[str, str] = {
+    "api/v1beta2": "Classes have the names of the kinds and fields in the API.",
+    "api/v1alpha1": "Classes have the names of these kinds and fields, as in v1beta2.",
+    "api/v1beta1": "Classes have the same names as in v1beta2",
+    "api/configuration": "A class has the name of the section of the Configuration that it reads.",
+    "api/names.py": "A namespace has the name of the type whose values it lists.",
+    "core/model": "A struct has the name of the kind or field in ``api`` that it is made of.",
+    "observer": "Its classes may have the names of those of Seiretsu, with which they share nothing.",
+    "seiretsu/client": "its classes may have the names of those of the program",
+}
+"""Where a class may have a name that another place has, too, and the reason, which the docstring there gives."""
+MODEL = "core/model"
+"""Shares names with ``api``, but not with the rest of the program."""
+
+
+def place_of(path: Path) -> str:
+    name = str(path.relative_to(ROOT))
+    return next((place for place in SAME_NAMES if name.startswith(place) and place != MODEL), "elsewhere")
+
+
+def test_a_class_name_means_one_thing() -> None:
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for path in (path for top in PRODUCT for path in (ROOT / top).rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                found[place_of(path), node.name].append(str(path.relative_to(ROOT)))
+    assert {name: paths for (_, name), paths in found.items() if len(paths) > 1} == {}
+
+
+@pytest.mark.parametrize("place", SAME_NAMES)
+def test_a_place_with_names_of_others_gives_the_reason(place: str) -> None:
+    path = ROOT / place
+    docstring = ast.get_docstring(ast.parse((path if path.is_file() else path / "__init__.py").read_text()))
+    assert SAME_NAMES[place] in " ".join((docstring or "").split())

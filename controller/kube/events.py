@@ -60,7 +60,7 @@ class ObjectReference(NamedTuple):
         return cls(raw["apiVersion"], raw["kind"], metadata.get("namespace", ""), metadata["name"], metadata["uid"])
 
 
-class _Said(NamedTuple):
+class _Sent(NamedTuple):
     about: ObjectReference
     type: EventType
     reason: str
@@ -109,9 +109,9 @@ class EventSender:
         self._clock = clock
         self._now = now
         self._sleep = sleep
-        self._series: OrderedDict[_Said, _Series] = OrderedDict()
+        self._series: OrderedDict[_Sent, _Series] = OrderedDict()
         self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._waiting: Turns[_Said] = Turns(lambda said: said.about.namespace)
+        self._waiting: Turns[_Sent] = Turns(lambda said: said.about.namespace)
         self._news = asyncio.Event()
         self._number = 0
         self._closed = False
@@ -131,7 +131,7 @@ class EventSender:
         """
         if len(message) > LONGEST_MESSAGE:
             message = message[: LONGEST_MESSAGE - 3] + "..."
-        said = _Said(about, type, reason, component)
+        said = _Sent(about, type, reason, component)
         if said not in self._waiting and self._full(said):
             self.dropped["full"] += 1
             return
@@ -152,7 +152,7 @@ class EventSender:
         self._waiting.add(said)
         self._news.set()
 
-    def _full(self, said: _Said) -> bool:
+    def _full(self, said: _Sent) -> bool:
         """Whether there is no room for another event of this namespace: it may have as many as there are free places.
         So one namespace can take half of them, two a third each, and there is always room for another one.
         """
@@ -188,7 +188,7 @@ class EventSender:
         self._closed = True
         self._news.set()
 
-    async def _deliver(self, said: _Said) -> float:
+    async def _deliver(self, said: _Sent) -> float:
         """Sends an event; returns for how many seconds no other one should be sent."""
         series = self._series.get(said)
         if series is None:
@@ -208,7 +208,7 @@ class EventSender:
             log.debug("event dropped", reason=said.reason, about=said.about.name, error=str(error))
         return 0.0
 
-    async def _send(self, said: _Said, series: _Series) -> None:
+    async def _send(self, said: _Sent, series: _Series) -> None:
         namespace = said.about.namespace or "default"
         change = {"count": series.count, "lastTimestamp": _stamp(series.last), "message": series.message}
         if series.name:
@@ -222,7 +222,7 @@ class EventSender:
             await self._client.patch(EVENTS, name, namespace, change)
         series.name = name
 
-    def _event(self, name: str, namespace: str, said: _Said, series: _Series) -> Raw:
+    def _event(self, name: str, namespace: str, said: _Sent, series: _Series) -> Raw:
         about = said.about
         reference = {"apiVersion": about.api_version, "kind": about.kind, "name": about.name, "uid": about.uid}
         return {

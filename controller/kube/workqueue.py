@@ -243,7 +243,7 @@ class WorkQueue(Generic[K]):
             if again_in is not None:
                 self.add_after(key, again_in, first=first)
         finally:
-            self._let_go(key)
+            self._finalizer_removal(key)
 
     def _takes(self) -> bool:
         """Whether a worker may take a key now."""
@@ -262,7 +262,7 @@ class WorkQueue(Generic[K]):
         self._others_in_hand += not first
         return key
 
-    def _let_go(self, key: K) -> None:
+    def _finalizer_removal(self, key: K) -> None:
         self._others_in_hand -= not self._in_hand.pop(key)
         self._done.set()
         first = self._again.pop(key, None)

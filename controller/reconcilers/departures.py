@@ -20,7 +20,7 @@ from api.objects import key_of
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.kube.errors import Forbidden, NotFound, Unauthorized
-from core.jobs.actions import AwaitPods, RemoveFinalizer, WorkloadStatus
+from core.jobs.actions import AwaitPods, RemoveFinalizer, UpdateWorkloadStatus
 from core.jobs.decide import orphan
 from core.jobs.release import remain, uid_of
 from core.model import Raw
@@ -72,9 +72,11 @@ class Departures:
                 return wait
             action = orphan(raw, value, self.clock(), self._gone)
             self.forget(uid_of(raw))
-        ends = isinstance(action, WorkloadStatus)
-        if isinstance(action, WorkloadStatus | RemoveFinalizer):
-            body, subresource = (action.body, "status") if isinstance(action, WorkloadStatus) else (action.patch, "")
+        ends = isinstance(action, UpdateWorkloadStatus)
+        if isinstance(action, UpdateWorkloadStatus | RemoveFinalizer):
+            body, subresource = (
+                (action.body, "status") if isinstance(action, UpdateWorkloadStatus) else (action.patch, "")
+            )
             with contextlib.suppress(NotFound):  # it is deleted, as intended; the watch will report it
                 async with self.writer.turn(value.key.namespace, first=ends):
                     await self.writer.patch(resources.WORKLOADS, value.key, body, subresource=subresource)

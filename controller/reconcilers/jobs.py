@@ -41,14 +41,14 @@ from core.jobs.actions import (
     AwaitPods,
     CreateWorkload,
     DeleteWorkload,
-    LetGo,
     Problem,
     RemoveFinalizer,
+    RemoveJobFinalizer,
     Start,
     Stop,
     Ungate,
     UpdateWorkload,
-    WorkloadStatus,
+    UpdateWorkloadStatus,
 )
 from core.jobs.decide import decide, earlier
 from core.jobs.groups import created_before_its_pods
@@ -237,7 +237,7 @@ class JobReconciler(Reconciler[_Decided]):
 
     def goes_first(self, situation: _Decided, action: Action) -> bool:
         """Writes that release or use quota come before those of jobs that wait for it."""
-        if isinstance(action, WorkloadStatus):
+        if isinstance(action, UpdateWorkloadStatus):
             return action.why in ("finish", "release")
         return isinstance(action, Start | Stop)
 
@@ -399,7 +399,7 @@ class JobReconciler(Reconciler[_Decided]):
         match action:
             case UpdateWorkload():
                 self._refusals.forget(key)
-            case WorkloadStatus():
+            case UpdateWorkloadStatus():
                 log.info("workload status", workload=str(action.after.key), why=action.why)
             case Start():
                 log.info("job started", job=str(key), cluster_queue=action.cluster_queue)
@@ -407,9 +407,9 @@ class JobReconciler(Reconciler[_Decided]):
             case Stop() if action.was_running:
                 log.info("job stopped", job=str(key), reason=action.reason)
                 await self._tell_all(kind_at(self.kind, key).parts(job), events.stopped(action.message))
-            case LetGo():
+            case RemoveJobFinalizer():
                 await self._tell_all(action.excess, events.excess_deleted())
-        if situation.overdue and isinstance(action, WorkloadStatus | DeleteWorkload | Start):
+        if situation.overdue and isinstance(action, UpdateWorkloadStatus | DeleteWorkload | Start):
             self._tell_overdue(situation)
 
     def _is_deleting(self, workload: Key) -> bool:

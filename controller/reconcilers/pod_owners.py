@@ -27,7 +27,7 @@ from controller.reconcilers.managed import Managed
 from controller.settings import ControllerSettings
 from core.actions import Action, Create, Wait, Write, Writes, steps_of
 from core.jobs import leader_worker_sets, meta, stateful_sets
-from core.jobs.actions import CreateWorkload, Problem, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Problem, UpdateWorkloadStatus
 from core.jobs.kinds import POD
 from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owner_groups import Step, of_another_cluster
@@ -162,7 +162,7 @@ class PodOwnerReconciler(Reconciler[_Basis]):
 
     def goes_first(self, situation: _Basis, action: Action) -> bool:
         """Quota is released before Workloads are created."""
-        return isinstance(action, WorkloadStatus)
+        return isinstance(action, UpdateWorkloadStatus)
 
     def _basis(self, owner: Raw) -> _Basis:
         """The objects by which is decided what is to be done about an object."""

@@ -52,7 +52,7 @@ class DeleteWorkload(Writes):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadStatus(Patch):
+class UpdateWorkloadStatus(Patch):
     """A patch of the Workload's status; ``why`` is finish, reclaim, ready, release, hold, pending or stop."""
 
     _: KW_ONLY
@@ -88,7 +88,7 @@ class Stop(Writes):
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo(Writes):
+class RemoveJobFinalizer(Writes):
     """Nothing depends on the job any more, or on a part of it: the writes that remove finalizers. ``excess`` are pods
     that these writes delete, because the group has others.
     """

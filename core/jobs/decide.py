@@ -17,7 +17,16 @@ from api.names import FinishedReason
 from api.objects import key_of
 from core.actions import Action, Delete, Target, Wait, first
 from core.jobs import meta, owners, workload
-from core.jobs.actions import AwaitPods, CreateWorkload, LetGo, Problem, Start, Stop, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import (
+    AwaitPods,
+    CreateWorkload,
+    Problem,
+    RemoveJobFinalizer,
+    Start,
+    Stop,
+    UpdateWorkload,
+    UpdateWorkloadStatus,
+)
 from core.jobs.elastic import REPLACED, gated_pods, replaced_slices, resized, without_gate
 from core.jobs.groups import members, without_place
 from core.jobs.kinds.pod import freed, uses_node
@@ -60,7 +69,7 @@ def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> 
             kind, reason = names.Condition.PODS_REMAIN, names.PodsRemainReason.PODS_GONE
             text = "No pod of the deleted job is left"
             after = transitions.condition(after, kind, status=False, reason=reason, message=text, now=now)
-        action = WorkloadStatus.between(value, after, "finish")
+        action = UpdateWorkloadStatus.between(value, after, "finish")
         assert action is not None
         return action
     return without_finalizer(raw) or Wait()
@@ -71,7 +80,7 @@ def unmanaged(s: JobSituation) -> Action | None:
     gone, or have ended where the job is these pods. A job that has quota is decided by its Workload in any case.
     """
     if meta.deleting(s.job):
-        if go := _let_go(s):
+        if go := _finalizer_removal(s):
             return go
         left = 0.0
         if not s.kind.nested:
@@ -151,7 +160,7 @@ def _pods_below(s: JobSituation) -> Action | None:
     writes = [write for pod in s.kind.parts(s.job) for write in freed(pod)]
     if s.kind.held(s.job):
         return Start(writes, "of its parent job") if s.ancestor_admitted else Wait()
-    return LetGo(writes) if writes else Wait()
+    return RemoveJobFinalizer(writes) if writes else Wait()
 
 
 def without_match(s: JobSituation) -> Action | None:
@@ -193,7 +202,7 @@ def _stopped_elsewhere(s: JobSituation, workloads: Iterable[Raw]) -> Action | No
         value = s.value(raw)
         if s.owns(raw) and value.cluster_name and not value.holds(names.Condition.EVICTED):
             after = transitions.evicted(value, _NOT_MATCHING, _NO_MATCH, s.now)
-            return WorkloadStatus.between(value, after, "stop")
+            return UpdateWorkloadStatus.between(value, after, "stop")
     return None
 
 
@@ -236,12 +245,12 @@ def finished_workload(s: JobSituation) -> Action | None:
                 return stop
         elif done.reason == FinishedReason.FAILED_TO_START and _could_start(s):
             return deleted((s.match,))
-    return _let_go(s) or without_finalizer(s.match) or replaced_slices(s) or Wait()
+    return _finalizer_removal(s) or without_finalizer(s.match) or replaced_slices(s) or Wait()
 
 
-def _let_go(s: JobSituation) -> LetGo | None:
-    writes = s.kind.let_go(s.job)
-    return LetGo(writes) if writes else None
+def _finalizer_removal(s: JobSituation) -> RemoveJobFinalizer | None:
+    writes = s.kind.finalizer_removal(s.job)
+    return RemoveJobFinalizer(writes) if writes else None
 
 
 def _could_start(s: JobSituation) -> bool:
@@ -470,8 +479,8 @@ def _at_rest(s: JobSituation, raw: Raw, reason: str, message: str) -> Action | N
     return Wait() if stop is None and s.active else stop
 
 
-def _status(s: JobSituation, after: Workload, why: str) -> WorkloadStatus | None:
-    return WorkloadStatus.between(s.found, after, why)
+def _status(s: JobSituation, after: Workload, why: str) -> UpdateWorkloadStatus | None:
+    return UpdateWorkloadStatus.between(s.found, after, why)
 
 
 def _update(raw: Raw, patch: Raw, why: str) -> UpdateWorkload:

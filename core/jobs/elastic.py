@@ -13,7 +13,7 @@ from typing import Final
 from api import names
 from core.actions import Action
 from core.jobs import meta, workload
-from core.jobs.actions import CreateWorkload, Prepare, Ungate, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Prepare, Ungate, UpdateWorkload, UpdateWorkloadStatus
 from core.jobs.fields import at, changed
 from core.jobs.release import deleted, without_finalizer
 from core.jobs.situation import JobSituation
@@ -84,7 +84,7 @@ def _follow(s: JobSituation, replacement: Raw, wanted: Mapping[str, int]) -> Act
     """
     value = s.value(replacement)
     if value.holds(names.Condition.EVICTED) and value.holds(names.Condition.QUOTA_RESERVED):
-        return WorkloadStatus.between(value, transitions.released(value, s.now), "release")
+        return UpdateWorkloadStatus.between(value, transitions.released(value, s.now), "release")
     its = _counts(replacement["spec"]["podSets"])
     if its == wanted:
         return None

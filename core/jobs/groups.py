@@ -14,7 +14,7 @@ from api import names, quantity
 from api.names import Annotation, Condition
 from core.actions import Action, Wait
 from core.jobs import meta, workload
-from core.jobs.actions import LetGo, Problem, Stop, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import Problem, RemoveJobFinalizer, Stop, UpdateWorkload, UpdateWorkloadStatus
 from core.jobs.job_starter import StopCause
 from core.jobs.kinds.pod import POD, ended, gated, phase, without_finalizer
 from core.jobs.kinds.pod_group import (
@@ -131,7 +131,7 @@ def _replacement(s: JobSituation, absent: int) -> Action | None:
     if old is not None and (old.status, old.reason, old.message) == (bool(absent), reason, message):
         return None
     after = transitions.condition(s.found, kind, status=bool(absent), reason=reason, message=message, now=s.now)
-    return WorkloadStatus.between(s.found, after, "replacement")
+    return UpdateWorkloadStatus.between(s.found, after, "replacement")
 
 
 def _incomplete(s: JobSituation) -> str:
@@ -188,14 +188,14 @@ def _ended(s: JobSituation) -> list[Raw]:
     return [pod for pod in s.job["members"] if not runnable(pod, s.job["now"])]
 
 
-def _released(pods: Sequence[Raw]) -> LetGo | None:
+def _released(pods: Sequence[Raw]) -> RemoveJobFinalizer | None:
     writes = [write for pod in pods for write in without_finalizer(pod)]
-    return LetGo(writes) if writes else None
+    return RemoveJobFinalizer(writes) if writes else None
 
 
-def _removed(pods: Sequence[Raw]) -> LetGo | None:
+def _removed(pods: Sequence[Raw]) -> RemoveJobFinalizer | None:
     writes = list(chain.from_iterable(map(deletion, pods)))
-    return LetGo(writes, tuple(pods)) if writes else None
+    return RemoveJobFinalizer(writes, tuple(pods)) if writes else None
 
 
 def _taken(s: JobSituation, other: Raw) -> Problem:

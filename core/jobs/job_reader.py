@@ -43,7 +43,7 @@ class Outcome:
     message: str
 
 
-class Share(Protocol):
+class Interning(Protocol):
     """Returns one object for equal ones."""
 
     def __call__(self, raw: Raw, /, **own: Any) -> Raw:
@@ -102,7 +102,7 @@ class JobReader(Mirrored):
         """Whether the pod sets of a Workload are those of the job; None for the rules of all kinds."""
         return None
 
-    def lean(self, raw: Raw, share: Share) -> Raw:
+    def lean(self, raw: Raw, share: Interning) -> Raw:
         """Returns what the caches keep of a job."""
         return raw
 

@@ -132,7 +132,7 @@ class JobStarter(JobReader):
         """
         return []
 
-    def let_go(self, job: Raw) -> Sequence[Write]:
+    def finalizer_removal(self, job: Raw) -> Sequence[Write]:
         """Returns the writes that remove the finalizer of a job that has finished or is deleted; none if it has
         none.
         """

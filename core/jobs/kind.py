@@ -22,8 +22,8 @@ How other forms of jobs are supported:
   that a start overwrites and the Workload does not have are kept in an annotation of the job by the same start.
 * One Workload for many objects (a pod group): the kind is ``grouped``, ``key`` returns the key that the objects share,
   and ``whole`` makes the job of them. ``own``, ``owns`` and ``matches`` define its Workload; each write has a target.
-* A job that cannot be suspended again (a pod): ``stop_because`` deletes it with the cause, ``let_go`` removes its
-  finalizer when it has ended.
+* A job that cannot be suspended again (a pod): ``stop_because`` deletes it with the cause, ``finalizer_removal``
+  returns the writes that remove its finalizer when it has ended.
 * Owners to ten levels (``core.jobs.owners``): the outermost managed job is queued, through kinds that are not enabled;
   ``runs_children`` is whether the own controller of a job starts the jobs that it owns.
 * A kind whose CRD is installed later is ``optional``: its watch begins when the API server serves it.

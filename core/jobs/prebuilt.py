@@ -10,7 +10,7 @@ from api.names import FinishedReason
 from api.syntax import label_value
 from core.actions import Action, Wait
 from core.jobs import meta, workload
-from core.jobs.actions import Stop, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import Stop, UpdateWorkload, UpdateWorkloadStatus
 from core.jobs.release import awaits_pods, deleted, uid_of, without_finalizer
 from core.jobs.situation import JobSituation
 from core.model import Raw
@@ -47,7 +47,7 @@ def prebuilt(s: JobSituation) -> Action | None:
     if value.deleting:
         return None
     after = transitions.finished(value, FinishedReason.OUT_OF_SYNC, OUT_OF_SYNC, s.now)
-    return WorkloadStatus.between(value, after, "finish")
+    return UpdateWorkloadStatus.between(value, after, "finish")
 
 
 def _of_a_group(raw: Raw) -> bool:

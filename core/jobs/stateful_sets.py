@@ -14,7 +14,7 @@ from api import names
 from api.names import Annotation, Condition
 from core.actions import Patch, Write
 from core.jobs import meta, template, workload
-from core.jobs.actions import Problem, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import Problem, UpdateWorkload, UpdateWorkloadStatus
 from core.jobs.fields import at
 from core.jobs.kinds.pod import POD, ended, gated, target
 from core.jobs.kinds.pod_group import deletion, grace_left, serving_owners
@@ -139,7 +139,7 @@ def _followed(s: StatefulSetSituation, raw: Raw, value: Workload, count: int) ->
     return {"spec": spec} if spec else {}
 
 
-def _held(s: StatefulSetSituation, value: Workload) -> WorkloadStatus | None:
+def _held(s: StatefulSetSituation, value: Workload) -> UpdateWorkloadStatus | None:
     """Without replicas the Workload is not queued, and gives its quota back when no pod uses it."""
     reserved = value.condition(Condition.QUOTA_RESERVED)
     on_hold = reserved is not None and not reserved.status and reserved.reason == names.PendingReason.ON_HOLD
@@ -178,15 +178,15 @@ def _granted(value: Workload | None) -> int | None:
     return sum(pod_set.count for pod_set in value.pod_sets)
 
 
-def _continued(value: Workload, now: float) -> WorkloadStatus | None:
+def _continued(value: Workload, now: float) -> UpdateWorkloadStatus | None:
     reserved = value.condition(Condition.QUOTA_RESERVED)
     if reserved is None or reserved.status or reserved.reason != names.PendingReason.ON_HOLD:
         return None
     return _status(value, transitions.waiting(value, names.PendingReason.PENDING_EVALUATION, OFF_HOLD, now))
 
 
-def _status(value: Workload, after: Workload) -> WorkloadStatus | None:
-    return WorkloadStatus.between(value, after, "hold")
+def _status(value: Workload, after: Workload) -> UpdateWorkloadStatus | None:
+    return UpdateWorkloadStatus.between(value, after, "hold")
 
 
 def _marked(s: StatefulSetSituation, pod: Raw) -> list[Write]:

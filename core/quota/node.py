@@ -27,7 +27,7 @@ Amounts = dict[FlavorResource, int]
 _NO_QUOTA = Quota()
 
 
-class Node:
+class QuotaNode:
     """A ClusterQueue or Cohort in its tree.
 
     ``quotas``, ``subtree`` and ``kept`` follow from the specification and are never changed in place, so copies of a
@@ -59,7 +59,7 @@ class Node:
         self.usage: Amounts = {}
         self._potential: Amounts = {}
 
-    def settle(self, lent: Iterable[Node] = ()) -> None:
+    def settle(self, lent: Iterable[QuotaNode] = ()) -> None:
         """Computes subtree quota and the kept part of it, from the own quotas and those of the children, which are
         complete.
         """
@@ -78,7 +78,7 @@ class Node:
 
     def available(self, fr: FlavorResource) -> int:
         """Returns what may still be used here, from own and borrowed quota; negative if usage exceeds quota."""
-        node: Node = self
+        node: QuotaNode = self
         while not node.limited and node.parent is not None:
             node = node.parent
         if node.parent is None:
@@ -132,7 +132,7 @@ class Node:
         """Adds amounts to the usage here, and what exceeds the kept part to the parents; nothing if negative."""
         for fr, amount in amounts.items():
             left = amount
-            node: Node | None = self
+            node: QuotaNode | None = self
             while node is not None and left > 0:
                 used = node.usage.get(fr, 0)
                 node.usage[fr] = used + left
@@ -144,7 +144,7 @@ class Node:
         """Undoes ``add``."""
         for fr, amount in amounts.items():
             left = amount
-            node: Node | None = self
+            node: QuotaNode | None = self
             while node is not None and left > 0:
                 used = node.usage.get(fr, 0)
                 node.usage[fr] = used - left
@@ -170,9 +170,9 @@ class Node:
         """Returns all ClusterQueues below that take part in scheduling."""
         return iter(())
 
-    def root(self) -> Node:
+    def root(self) -> QuotaNode:
         """The top of the tree this node is in; itself where it has no cohort."""
-        node: Node = self
+        node: QuotaNode = self
         while node.parent is not None:
             node = node.parent
         return node
@@ -187,7 +187,7 @@ class Node:
         return max(0, self.usage.get(fr, 0) - self.subtree.get(fr, 0))
 
 
-class CohortNode(Node):
+class CohortNode(QuotaNode):
     """A cohort: child cohorts, and ``queues`` that take part in scheduling; other members only lend and use quota."""
 
     __slots__ = ("_cohorts", "_lendable", "_queues", "height")
@@ -236,7 +236,7 @@ class CohortNode(Node):
         return self._lendable
 
 
-class QueueNode(Node):
+class QueueNode(QuotaNode):
     """A ClusterQueue in its tree. ``active`` ones take part in scheduling; ``reserved`` are the workloads that use its
     quota.
     """
@@ -332,7 +332,7 @@ class QueueNode(Node):
             self._lowest = None
 
 
-def borrowing_level(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
+def borrowing_level(node: QuotaNode, fr: FlavorResource, amount: int) -> tuple[int, bool]:
     """Returns the level from which additional quota of ``amount`` is taken, and whether that is less than the whole
     tree.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from core.model import FlavorResource
-from core.quota.node import Node
+from core.quota.node import QuotaNode
 
 _NOTHING: Mapping[FlavorResource, int] = {}
 Rank = tuple[int, float]
@@ -52,7 +52,7 @@ class DominantShare(Struct, frozen=True, gc=False):
         return any(usage.get(fr, 0) > 0 for fr in self.borrowed)
 
 
-def share(node: Node, more: Mapping[FlavorResource, int] = _NOTHING) -> DominantShare:
+def share(node: QuotaNode, more: Mapping[FlavorResource, int] = _NOTHING) -> DominantShare:
     """The share of a ClusterQueue or Cohort as usage is now, with ``more`` on top; a root borrows nothing."""
     if node.parent is None:
         return DominantShare(0.0, node.weight)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.model import ClusterQueue, Cohort, FlavorResource, Key
-from core.quota.node import CohortNode, Node, QueueNode
+from core.quota.node import CohortNode, QueueNode, QuotaNode
 from core.quota.usage import Reservation
 
 
@@ -108,7 +108,7 @@ class Forest:
                 assert kept == anew, f"usage of {name}: {kept} is kept, {anew} is used"
 
 
-def _alike(one: Node, other: Node) -> bool:
+def _alike(one: QuotaNode, other: QuotaNode) -> bool:
     if isinstance(one, QueueNode) and isinstance(other, QueueNode):
         if one.spec is not other.spec or one.active != other.active:
             return False
@@ -117,7 +117,7 @@ def _alike(one: Node, other: Node) -> bool:
     return (one.parent and one.parent.name) == (other.parent and other.parent.name)
 
 
-def _copy_node(old: Node, new: Node) -> None:
+def _copy_node(old: QuotaNode, new: QuotaNode) -> None:
     new.name, new.quotas, new.weight = old.name, old.quotas, old.weight
     new.subtree, new.kept, new.limited, new._potential = old.subtree, old.kept, old.limited, old._potential
     new.usage = old.usage.copy()
@@ -145,7 +145,7 @@ def above(cohorts: Mapping[str, Cohort], name: str) -> list[str]:
     return found
 
 
-def root_name(node: Node) -> str:
+def root_name(node: QuotaNode) -> str:
     """The name of the tree that a node is in: `cohort/NAME` or `queue/NAME` of its root."""
     root = node.root()
     return f"cohort/{root.name}" if isinstance(root, CohortNode) else f"queue/{root.name}"

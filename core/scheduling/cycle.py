@@ -34,7 +34,7 @@ from core.model import (
 from core.model.policy import SchedulingPolicy
 from core.quota.arena import Arena
 from core.quota.checks import required_checks
-from core.quota.node import Node, QueueNode
+from core.quota.node import QueueNode, QuotaNode
 from core.quota.usage import Reservation, Usage
 from core.scheduling import variants
 from core.scheduling.fair_order import tournament
@@ -89,7 +89,7 @@ class _Cycle:
     """Copies of the arenas that have heads."""
     preempted: dict[str, dict[Key, Candidate]] = field(default_factory=dict)
     """The workloads that are chosen as victims, by arena."""
-    borrowers: dict[Node, Borrowers] = field(default_factory=dict)
+    borrowers: dict[QuotaNode, Borrowers] = field(default_factory=dict)
     """The ClusterQueues that borrow, by the root of their tree, with the usage at the start of the cycle."""
     decisions: list[Decision] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)

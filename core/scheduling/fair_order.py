@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from core.model.policy import SchedulingPolicy
-from core.quota.node import CohortNode, Node
+from core.quota.node import CohortNode, QuotaNode
 from core.quota.shares import DominantShare, Rank, share
 from core.quota.tree import root_name
 from core.scheduling.nomination import Entry
@@ -21,7 +21,7 @@ _Order = tuple[bool, bool, Rank, int, float, str]
 
 def tournament(entries: Iterable[Entry], policy: SchedulingPolicy) -> Iterator[Entry]:
     """The entries tree by tree, each the winner as usage is when it is asked for."""
-    trees: dict[Node, dict[str, Entry]] = {}
+    trees: dict[QuotaNode, dict[str, Entry]] = {}
     for entry in entries:
         trees.setdefault(entry.node.root(), {})[entry.node.name] = entry
     for root in sorted(trees, key=root_name):
@@ -88,7 +88,7 @@ class _Bracket:
 
     def _order(self, entry: Entry) -> dict[str, _Order]:
         """By cohort on the path to the root, the sort key of the member below it, were the entry admitted."""
-        node: Node = entry.node
+        node: QuotaNode = entry.node
         more = entry.usage.quota
         found: dict[str, _Order] = {}
         for cohort in node.ancestors():

@@ -26,13 +26,13 @@ from core.model import (
     Key,
     Labels,
     LocalQueue,
+    Node,
     ResourceFlavor,
     Workload,
 )
-from core.model import Node as ClusterNode
 from core.model.owner import Level, Reference
 from core.quota.active import ActiveCondition, conflicts
-from core.quota.node import Node, QueueNode
+from core.quota.node import QueueNode, QuotaNode
 from core.quota.tree import Forest, build_trees
 from core.state import what_if
 from core.state.state import State
@@ -64,7 +64,7 @@ class Lookup:
     rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
     job_workload: Callable[[str], Workload | None] = _nothing
     owner: Callable[[str, Reference], Level | None] = _nothing
-    nodes: Callable[[], Iterable[ClusterNode] | None] = _nothing
+    nodes: Callable[[], Iterable[Node] | None] = _nothing
     quotas: Callable[[str], Iterable[NamespaceQuota]] = lambda namespace: ()
     workers: Callable[[str], Mapping[str, Lookup | None]] = lambda check: {}
     cause: Callable[[str], Cause] = lambda check: Cause()
@@ -313,7 +313,7 @@ class Lookup:
         """Returns a copy to which more usage and more waiting workloads can be added."""
         return WhatIf(**{each.name: getattr(self, each.name) for each in fields(Lookup)})
 
-    def cluster_nodes(self) -> Iterable[ClusterNode]:
+    def cluster_nodes(self) -> Iterable[Node]:
         """Every node; none where nodes are not watched."""
         return self.nodes() or ()
 
@@ -337,7 +337,7 @@ class WhatIf(Lookup):
     """
 
     _later: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
-    _copies: dict[int, Node] = field(default_factory=dict)
+    _copies: dict[int, QuotaNode] = field(default_factory=dict)
     _used: dict[str, dict[FlavorResource, int]] = field(default_factory=dict)
     _waiting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _starting: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -405,7 +405,7 @@ class WhatIf(Lookup):
         assert isinstance(found, QueueNode)
         return found
 
-    def _copied(self, real: Node) -> Node:
+    def _copied(self, real: QuotaNode) -> QuotaNode:
         found = self._copies.get(id(real))
         if found is None:
             found = self._copies[id(real)] = copy(real)

@@ -15,7 +15,7 @@ from core.topology.counts import Counts
 from core.topology.request import Goal
 
 
-class Room(NamedTuple):
+class BalancedRoom(NamedTuple):
     """What one domain holds: units, and units beside the leader; None if it cannot hold the leader."""
 
     domain: int
@@ -32,13 +32,13 @@ class Greedy(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BalancedChoice:
     """Sibling domains with room, after those that hold less than ``least`` were dropped."""
 
     least: int
     domains: int
-    rooms: Sequence[Room]
-    below: dict[int, list[Room]]
+    rooms: Sequence[BalancedRoom]
+    below: dict[int, list[BalancedRoom]]
 
 
 class Share(NamedTuple):
@@ -55,14 +55,14 @@ def balanced(counted: Counts, wanted: Goal, need: int, *, leader: bool) -> tuple
     lower = min(level + 1, counted.tree.lowest)
     if lower > wanted.slice_level:  # no slices are whole there
         return None
-    best: Choice | None = None
+    best: BalancedChoice | None = None
     for siblings in counted.tree.children[level - 1] if level else (range(counted.tree.size(0)),):
         choice = _choice(counted, level, lower, siblings, need, leader)
         if choice and (best is None or (-choice.least, choice.domains) < (-best.least, best.domains)):
             best = choice
     if best is None:
         return None
-    rooms: Sequence[Room] = best.rooms
+    rooms: Sequence[BalancedRoom] = best.rooms
     if lower > level:
         chosen = _subset(sorted(rooms, key=lambda room: -room.entropy), best.domains, need, leader)
         rooms = [below for room in chosen for below in best.below[room.domain]]
@@ -72,7 +72,7 @@ def balanced(counted: Counts, wanted: Goal, need: int, *, leader: bool) -> tuple
     return lower, _shares(_subset(rooms, again.domains, need, leader), best.least, need, leader)
 
 
-def _choice(counted: Counts, level: int, lower: int, siblings: range, need: int, leader: bool) -> Choice | None:
+def _choice(counted: Counts, level: int, lower: int, siblings: range, need: int, leader: bool) -> BalancedChoice | None:
     """What the siblings offer; None if not everything fits."""
     pool = [below for number in siblings for below in counted.tree.below(level, number, lower)]
     first = _greedy([_room(counted, lower, number) for number in pool], need, leader)
@@ -81,8 +81,8 @@ def _choice(counted: Counts, level: int, lower: int, siblings: range, need: int,
     least = min(need // first.domains, first.least)
     if least <= 0:
         return None
-    below: dict[int, list[Room]] = {}
-    rooms: list[Room] = []
+    below: dict[int, list[BalancedRoom]] = {}
+    rooms: list[BalancedRoom] = []
     for number in siblings:
         kept = [_room(counted, lower, each) for each in counted.tree.below(level, number, lower)]
         kept = [_bounded(room, least) for room in kept if room.units >= least]
@@ -90,28 +90,28 @@ def _choice(counted: Counts, level: int, lower: int, siblings: range, need: int,
             below[number] = kept
             rooms.append(_summed(number, kept) if lower > level else kept[0])
     second = _greedy(rooms, need, leader)
-    return Choice(least, second.domains, rooms, below) if second else None
+    return BalancedChoice(least, second.domains, rooms, below) if second else None
 
 
-def _room(counted: Counts, level: int, number: int) -> Room:
+def _room(counted: Counts, level: int, number: int) -> BalancedRoom:
     led = counted.led.units[level][number] if counted.leads[level][number] else None
-    return Room(number, counted.plain.units[level][number], led)
+    return BalancedRoom(number, counted.plain.units[level][number], led)
 
 
-def _bounded(room: Room, least: int) -> Room:
+def _bounded(room: BalancedRoom, least: int) -> BalancedRoom:
     """A domain that holds too little beside the leader does not take it."""
     return room if room.led is None or room.led >= least else room._replace(led=None)
 
 
-def _summed(number: int, rooms: Sequence[Room]) -> Room:
+def _summed(number: int, rooms: Sequence[BalancedRoom]) -> BalancedRoom:
     units = sum(room.units for room in rooms)
     losses = [room.units - room.led for room in rooms if room.led is not None]
     shares = [room.units / units for room in rooms if room.units]
     entropy = -sum(share * math.log2(share) for share in shares)
-    return Room(number, units, units - min(losses) if losses else None, entropy)
+    return BalancedRoom(number, units, units - min(losses) if losses else None, entropy)
 
 
-def _greedy(rooms: Sequence[Room], need: int, leader: bool) -> Greedy | None:
+def _greedy(rooms: Sequence[BalancedRoom], need: int, leader: bool) -> Greedy | None:
     """Takes the domains with most room first, one of them with the leader; None if not everything fits."""
     taken, least, left = 0, need, need
     pool = list(rooms)
@@ -129,9 +129,9 @@ def _greedy(rooms: Sequence[Room], need: int, leader: bool) -> Greedy | None:
     return None if left > 0 or not taken else Greedy(taken, least)
 
 
-def _subset(rooms: Sequence[Room], size: int, need: int, leader: bool) -> list[Room]:
+def _subset(rooms: Sequence[BalancedRoom], size: int, need: int, leader: bool) -> list[BalancedRoom]:
     """Exactly so many domains, with the least room that is enough; among equal ones the first that are found."""
-    sets: list[dict[tuple[bool, int, int], tuple[Room, ...]]] = [{} for _ in range(size + 1)]
+    sets: list[dict[tuple[bool, int, int], tuple[BalancedRoom, ...]]] = [{} for _ in range(size + 1)]
     sets[0][not leader, 0, 0] = ()
     for room in rooms:
         for number in range(size, 0, -1):
@@ -143,7 +143,7 @@ def _subset(rooms: Sequence[Room], size: int, need: int, leader: bool) -> list[R
     return list(enough[min(enough)])
 
 
-def _shares(rooms: Sequence[Room], least: int, need: int, leader: bool) -> list[Share]:
+def _shares(rooms: Sequence[BalancedRoom], least: int, need: int, leader: bool) -> list[Share]:
     """Gives each domain the least share, and the rest in order."""
     first = min((r for r in rooms if r.led is not None), key=lambda r: (-(r.led or 0), r.units, r.domain), default=None)
     left = need - least * len(rooms)

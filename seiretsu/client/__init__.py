@@ -1,7 +1,7 @@
 """A typed client: submit a job to a queue, wait with progress, learn why it waits and for how long it probably will.
 
-It imports the standard library only; the credentials come from the pod it runs in, or from the configuration of the
-official ``kubernetes`` package::
+It imports the standard library only, and its classes may have the names of those of the program; the credentials come
+from the pod it runs in, or from the configuration of the official ``kubernetes`` package::
 
     from kubernetes import client, config
     from seiretsu.client import Queue

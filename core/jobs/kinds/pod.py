@@ -23,7 +23,7 @@ from core.actions import Delete, Patch, Target, Write
 from core.jobs import meta, template
 from core.jobs.admission.literals import integer
 from core.jobs.fields import Setting, at
-from core.jobs.job_reader import Outcome, Share, Slot
+from core.jobs.job_reader import Interning, Outcome, Slot
 from core.jobs.job_starter import Right, StopCause
 from core.jobs.kind import JobKind
 from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS
@@ -82,7 +82,7 @@ class Pod(JobKind):
         )
     )
 
-    def lean(self, raw: Raw, share: Share) -> Raw:
+    def lean(self, raw: Raw, share: Interning) -> Raw:
         """Returns the fields that are read, with equal specs and statuses shared between pods."""
         metadata, spec, status = raw["metadata"], dict(raw.get("spec") or {}), raw.get("status") or {}
         node = spec.pop("nodeName", "")
@@ -181,7 +181,7 @@ class Pod(JobKind):
             return ()
         return stopped(job, cause)
 
-    def let_go(self, job: Raw) -> Sequence[Write]:
+    def finalizer_removal(self, job: Raw) -> Sequence[Write]:
         """Removes the finalizer."""
         return without_finalizer(job)
 

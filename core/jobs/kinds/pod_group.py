@@ -202,10 +202,10 @@ class PodGroup(Pod):
         """Marks and deletes each pod that has started; if the Workload is deleted every pod, without its finalizer."""
         if cause.reason == WORKLOAD_DELETED:  # the finalizer first: its patch names the version, which a mark changes
             left = (() if meta.deleting(pod) else stopped(pod, cause) for pod in job["members"])
-            return [*self.let_go(job), *chain.from_iterable(left)]
+            return [*self.finalizer_removal(job), *chain.from_iterable(left)]
         return [write for pod in job["members"] for write in POD.stop_because(pod, (), cause)]
 
-    def let_go(self, job: Raw) -> Sequence[Write]:
+    def finalizer_removal(self, job: Raw) -> Sequence[Write]:
         """Removes the finalizers of all pods."""
         return [write for pod in job["members"] for write in without_finalizer(pod)]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from api.names import PreemptedReason, PreemptionPolicy
 from core.model import FlavorResource
-from core.quota.node import CohortNode, Node, QueueNode
+from core.quota.node import CohortNode, QueueNode, QuotaNode
 from core.scheduling.preemption.candidates import Candidate, Preemptor, Room, fill_back
 
 
@@ -94,7 +94,7 @@ class _Classical:
             return True
         if borrowing and candidate.only_without_borrowing:
             return False
-        node: Node | None = candidate.node
+        node: QuotaNode | None = candidate.node
         while node is not None and node is not candidate.cohort:
             if node.within(self.need):
                 return False
@@ -160,7 +160,7 @@ class _Classical:
         return priority >= self.preemptor.head.workload.priority or (threshold is not None and priority > threshold)
 
 
-def _fits_quota(node: Node, requests: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
+def _fits_quota(node: QuotaNode, requests: Mapping[FlavorResource, int]) -> tuple[bool, dict[FlavorResource, int]]:
     """Returns whether the requests fit in the quota of a subtree, and what must be borrowed from above it."""
     fits = not any(node.exceeds(fr, amount) for fr, amount in requests.items())
     return fits, {fr: max(0, amount - node.kept_free(fr)) for fr, amount in requests.items()}

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from api.names import PreemptedReason, PreemptionPolicy
 from core.model import FlavorResource
 from core.model.policy import Strategy
-from core.quota.node import CohortNode, Node, QueueNode
+from core.quota.node import CohortNode, QueueNode, QuotaNode
 from core.quota.shares import DominantShare, Rank, share
 from core.quota.usage import Reservation
 from core.scheduling.preemption.candidates import Candidate, Preemptor, Room, fill_back
@@ -130,10 +130,10 @@ class _Fair:
         node.add(self.room.quota)
 
 
-def _below_common(one: QueueNode, other: QueueNode) -> tuple[Node, Node]:
+def _below_common(one: QueueNode, other: QueueNode) -> tuple[QuotaNode, QuotaNode]:
     """The members of the lowest cohort that both have in common, through which they are in it."""
-    below: dict[str, Node] = {}
-    node: Node = one
+    below: dict[str, QuotaNode] = {}
+    node: QuotaNode = one
     for cohort in one.ancestors():
         below[cohort.name] = node
         node = cohort
@@ -178,7 +178,7 @@ class _Descent:
                 for changed in (member, *member.ancestors()):
                     self._shares.pop(id(changed), None)
 
-    def _share(self, node: Node) -> DominantShare:
+    def _share(self, node: QuotaNode) -> DominantShare:
         found = self._shares.get(id(node))
         if found is None:
             found = self._shares[id(node)] = share(node)

@@ -410,7 +410,7 @@ class Machine(RuleBasedStateMachine):
     def release(self, key: int) -> None:
         if key in self.hands:
             self.hands.remove(key)
-            self.queue._let_go(key)
+            self.queue._finalizer_removal(key)
 
     @invariant()
     def nothing_is_lost_or_doubled(self) -> None:

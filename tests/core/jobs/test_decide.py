@@ -18,7 +18,7 @@ from core.jobs.actions import (
     Start,
     Stop,
     UpdateWorkload,
-    WorkloadStatus,
+    UpdateWorkloadStatus,
 )
 from core.jobs.decide import decide, orphan
 from core.jobs.kinds import BATCH_JOB
@@ -152,7 +152,7 @@ def test_a_job_that_is_changed_while_it_runs_in_another_cluster_is_stopped_there
     assert decide(situation(changed, raw)) == Wait(), "its pods here end by themselves"
     elsewhere = merged(raw, {"status": {"clusterName": "worker"}})
     action = decide(situation(changed, elsewhere))
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert facts(action.after)["Evicted"] == "True/NoMatchingWorkload"
     assert facts(action.after)["QuotaReserved"] == "True/QuotaReserved"
     going = with_status(elsewhere, read(elsewhere), action.after)
@@ -214,7 +214,7 @@ def test_a_flavor_that_is_missing_at_the_start_is_reported_and_the_job_waits() -
 def test_a_selector_that_contradicts_the_flavor_fails_the_workload() -> None:
     found = job(pod={"nodeSelector": {"kind": "gpu"}})
     action = decide(situation(found, admitted(workload_of(found))))
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert facts(action.after)["Finished"] == "True/FailedToStart"
 
 
@@ -236,7 +236,7 @@ def test_an_evicted_job_is_stopped_then_gives_its_quota_back_when_its_pods_are_g
         stopped = merged(stopped, patch.body)
     assert decide(situation({**stopped, "status": {"active": 1}}, gone)) == Wait()
     release = decide(situation(stopped, gone))
-    assert isinstance(release, WorkloadStatus)
+    assert isinstance(release, UpdateWorkloadStatus)
     assert release.why == "release"
     assert release.body["status"]["admission"] is None
     assert facts(release.after) == {
@@ -340,7 +340,7 @@ def test_a_finished_job_finishes_its_workload_and_then_nothing_holds_it() -> Non
     done = started(job(), raw)
     done["status"] = {"conditions": [{"type": "Complete", "status": "True", "message": "all done"}]}
     action = decide(situation(done, raw))
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert facts(action.after)["Finished"] == "True/Succeeded"
     raw = merged(raw, action.body)
     release = decide(situation(done, raw))
@@ -371,14 +371,14 @@ def test_a_deleted_job_releases_its_workload() -> None:
 def test_a_workload_whose_job_is_gone_is_finished() -> None:
     raw = workload_of(job())
     action = orphan(raw, read(raw), NOW, frozenset())
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert facts(action.after) == {"Finished": "True/OwnerNotFound"}
 
 
 def test_pods_that_are_not_needed_any_more_give_their_quota_back() -> None:
     raw = admitted(workload_of(job()))
     action = decide(situation({**started(job(), raw), "status": {"succeeded": 2}}, raw))
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert action.body["status"] == {"reclaimablePods": [{"name": "main", "count": 2}]}
 
 
@@ -400,7 +400,7 @@ def test_pods_ready_follows_the_pods() -> None:
 
     def next_reason(status: Raw, raw: Raw) -> tuple[str, Raw]:
         action = decide(situation({**running, "status": status}, raw, wait_for_pods_ready=True))
-        assert isinstance(action, WorkloadStatus)
+        assert isinstance(action, UpdateWorkloadStatus)
         return facts(action.after)["PodsReady"], merged(raw, action.body)
 
     reasons = []

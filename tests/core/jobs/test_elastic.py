@@ -19,7 +19,7 @@ from core.jobs.actions import (
     Stop,
     Ungate,
     UpdateWorkload,
-    WorkloadStatus,
+    UpdateWorkloadStatus,
 )
 from core.jobs.decide import decide
 from core.jobs.elastic import to_ungate, ungated
@@ -133,7 +133,7 @@ def test_a_replacement_that_is_evicted_releases_its_quota_while_the_job_runs_on(
     """A check has said Retry or Rejected, or it was preempted: it has no pods that would need the quota."""
     gone = merged(evicted(admitted(LARGER), "AdmissionCheck", ""), {"spec": {"active": active}})
     action = decide(situation(elastic(5, generation=2), RUNS, gone))
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert (action.after.key, action.why) == (workload.key(LARGER), "release")
     assert not action.after.holds("QuotaReserved")
 
@@ -177,7 +177,7 @@ def test_the_replacement_of_a_preempted_slice_is_queued_instead_of_it() -> None:
     assert decide(situation(stopped, gone, LARGER)) == Wait(), "its pods still use the quota"
     stopped["status"] = {}
     action = decide(situation(stopped, gone, LARGER))
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     done = action.after.condition("Finished")
     assert done is not None
     assert (action.after.key, done.reason) == (workload.key(RUNS), "WorkloadSliceReplaced")

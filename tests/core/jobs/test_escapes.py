@@ -17,7 +17,7 @@ from core.jobs.actions import (
     Start,
     Stop,
     UpdateWorkload,
-    WorkloadStatus,
+    UpdateWorkloadStatus,
 )
 from core.jobs.decide import decide, earlier, orphan
 from core.jobs.kinds import BATCH_JOB
@@ -168,7 +168,7 @@ def test_the_message_about_remaining_pods_is_removed_when_they_are_gone() -> Non
 
     raw = orphaned(after(admitted(workload_of(job())), remains))
     action = orphan(raw, read(raw), NOW, GONE)
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert facts(action.after)["PodsRemain"] == "False/PodsGone"
     assert facts(action.after)["Finished"] == "True/OwnerNotFound"
 

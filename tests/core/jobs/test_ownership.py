@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.actions import Delete
 from core.jobs import workload
-from core.jobs.actions import Start, Stop, WorkloadStatus
+from core.jobs.actions import Start, Stop, UpdateWorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.job_reader import Outcome
 from core.jobs.kind import JobKind
@@ -114,4 +114,4 @@ def test_a_job_that_ended_below_a_forged_owner_finishes_its_workload(kind: JobKi
     ended = situation(kind, found, raw, ancestor_admitted=True, ancestor_uid="u")
     vars(ended)["outcome"] = Outcome(True, "done")
     action = decide(ended)
-    assert isinstance(action, WorkloadStatus) and action.why == "finish"
+    assert isinstance(action, UpdateWorkloadStatus) and action.why == "finish"

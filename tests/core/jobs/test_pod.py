@@ -11,7 +11,15 @@ from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
 from core.actions import Delete, Patch, Target, Wait
 from core.jobs import workload
-from core.jobs.actions import CreateWorkload, DeleteWorkload, LetGo, RemoveFinalizer, Start, Stop, WorkloadStatus
+from core.jobs.actions import (
+    CreateWorkload,
+    DeleteWorkload,
+    RemoveFinalizer,
+    RemoveJobFinalizer,
+    Start,
+    Stop,
+    UpdateWorkloadStatus,
+)
 from core.jobs.decide import decide
 from core.jobs.kinds import POD
 from core.jobs.pod_shape import role_hash
@@ -146,7 +154,7 @@ def test_an_evicted_pod_gets_the_reason_as_a_condition_and_is_deleted() -> None:
 def test_a_deleted_pod_loses_our_finalizer_first_and_then_its_workload_is_released(gated: bool) -> None:
     found, raw = pod(gated=gated, deletionTimestamp="2026-01-01T00:00:00Z"), workload_of(pod())
     action = decided(found, raw)
-    assert isinstance(action, LetGo)
+    assert isinstance(action, RemoveJobFinalizer)
     (write,) = action.steps
     assert isinstance(write, Patch)
     assert write.body == {"metadata": {"finalizers": ["example.com/own"], "uid": "pod-uid", "resourceVersion": "5"}}
@@ -161,11 +169,11 @@ def test_a_pod_that_has_ended_loses_its_finalizer_when_its_workload_is_finished(
     raw = admitted(workload_of(pod()))
     found = running(pod(), raw) | {"status": {"phase": phase, "message": "that was it"}}
     action = decided(found, raw)
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert facts(action.after)["Finished"] == f"True/{reason}"
     assert action.after.condition("Finished").message == "that was it"  # type: ignore[union-attr]
     finished = after(raw, lambda value: action.after)
-    assert isinstance(decided(found, finished), LetGo)
+    assert isinstance(decided(found, finished), RemoveJobFinalizer)
     gone = merged(found, {"metadata": {"finalizers": None}})
     assert isinstance(decided(gone, finished), RemoveFinalizer)
     finished["metadata"]["finalizers"] = []
@@ -354,7 +362,7 @@ def test_a_gated_pod_below_a_queued_job_loses_its_workload_and_runs_while_that_j
 
 def test_a_pod_without_workload_below_a_queued_job_loses_our_finalizer() -> None:
     action = decided(pod(gated=False), ancestor_admitted=False)
-    assert isinstance(action, LetGo)
+    assert isinstance(action, RemoveJobFinalizer)
     assert freed(pod(gated=False), action)["metadata"]["finalizers"] == ["example.com/own"]
 
 
@@ -363,7 +371,7 @@ def test_a_pod_that_runs_with_its_own_workload_keeps_it_when_an_owner_is_queued_
     found = running(pod(), raw)
     assert decided(found, raw, ancestor_admitted=False) == Wait()
     ended = {**found, "status": {"phase": "Succeeded"}}
-    assert isinstance(decided(ended, raw, ancestor_admitted=False), WorkloadStatus)
+    assert isinstance(decided(ended, raw, ancestor_admitted=False), UpdateWorkloadStatus)
 
 
 def test_a_pod_whose_owner_is_not_known_yet_gets_no_workload() -> None:
@@ -381,8 +389,8 @@ def test_a_deleted_pod_that_others_keep_gives_its_quota_back_when_it_has_ended(
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/own"]}
     found = pod(gated=False, status={"phase": phase}, spec={"nodeName": node}, **metadata)
     action = decided(found, raw)
-    assert isinstance(action, WorkloadStatus if over else RemoveFinalizer)
-    if isinstance(action, WorkloadStatus):
+    assert isinstance(action, UpdateWorkloadStatus if over else RemoveFinalizer)
+    if isinstance(action, UpdateWorkloadStatus):
         assert facts(action.after)["Finished"] == "True/OwnerNotFound"
 
 
@@ -392,7 +400,7 @@ def test_a_pod_that_terminates_counts_no_longer_than_the_operator_allows(timeout
     metadata = {"deletionTimestamp": "1970-01-02T00:16:20Z", "deletionGracePeriodSeconds": 86400, "finalizers": []}
     ending = pod(gated=False, status={"phase": "Running"}, spec={"nodeName": "n"}, **metadata)
     action = decided(ending, admitted(workload_of(pod())), terminating_timeout=timeout)
-    assert isinstance(action, WorkloadStatus) == released
+    assert isinstance(action, UpdateWorkloadStatus) == released
 
 
 def test_an_evicted_pod_keeps_its_quota_in_its_grace_period() -> None:
@@ -400,4 +408,4 @@ def test_an_evicted_pod_keeps_its_quota_in_its_grace_period() -> None:
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": []}
     ending = pod(gated=False, status={"phase": "Running"}, spec={"nodeName": "n"}, **metadata)
     after_all = decided(ending, raw)
-    assert not isinstance(after_all, WorkloadStatus), "neither finished nor released"
+    assert not isinstance(after_all, UpdateWorkloadStatus), "neither finished nor released"

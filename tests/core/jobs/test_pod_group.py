@@ -15,13 +15,13 @@ from core.actions import Create, Delete, Patch, Wait
 from core.jobs import workload
 from core.jobs.actions import (
     CreateWorkload,
-    LetGo,
     Problem,
     RemoveFinalizer,
+    RemoveJobFinalizer,
     Start,
     Stop,
     UpdateWorkload,
-    WorkloadStatus,
+    UpdateWorkloadStatus,
 )
 from core.jobs.decide import decide
 from core.jobs.groups import created_before_its_pods
@@ -186,7 +186,7 @@ def test_excess_pods_lose_their_finalizer_and_are_deleted_the_newest_first() -> 
     pods = [*three(), member("d")]
     for workloads in ((), (workload_of(*three()),)):
         action = decided(pods, *workloads)
-        assert isinstance(action, LetGo)
+        assert isinstance(action, RemoveJobFinalizer)
         assert [each["metadata"]["name"] for each in action.excess] == ["d"]
         assert of(action) == ["d", "d"]
         assert [type(each) for each in action.steps] == [Patch, Delete]
@@ -222,7 +222,7 @@ def test_a_group_in_which_a_pod_has_succeeded_is_not_started_again_and_frees_its
     raw = admitted(workload_of(*three()))
     pods = [*three(gated=False)[:2], member("c", gated=False, phase="Succeeded")]
     action = decided(pods, raw)
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert action.after.reclaimable == {WORKER: 1}
     assert decided(pods, after(raw, lambda value: action.after)) == Wait()
 
@@ -231,7 +231,7 @@ def test_a_failed_pod_keeps_its_finalizer_until_another_of_its_role_is_there() -
     raw = admitted(workload_of(*three()))
     pods = [*three(gated=False)[:2], member("c", gated=False, phase="Failed")]
     waits = decided(pods, raw)
-    assert isinstance(waits, WorkloadStatus)
+    assert isinstance(waits, UpdateWorkloadStatus)
     found = waits.after.condition(Condition.WAITING_FOR_REPLACEMENT_PODS)
     assert found is not None
     assert (found.status, found.reason, found.message) == (True, "PodsFailed", "Some Failed pods need replacement")
@@ -242,11 +242,11 @@ def test_a_failed_pod_keeps_its_finalizer_until_another_of_its_role_is_there() -
     assert [each.message for each in owned.target_events] == ["Added 1 owner reference(s)"]
     raw = merged(raw, {"metadata": {"ownerReferences": owned.body["metadata"]["ownerReferences"]}})
     released = decided(replaced, raw)
-    assert isinstance(released, LetGo)
+    assert isinstance(released, RemoveJobFinalizer)
     assert (of(released), released.excess) == (["c"], ())
     replaced[2] = member("c", gated=False, phase="Failed", finalizers=[])
     complete = decided(replaced, raw)
-    assert isinstance(complete, WorkloadStatus)
+    assert isinstance(complete, UpdateWorkloadStatus)
     assert facts(complete.after)[Condition.WAITING_FOR_REPLACEMENT_PODS] == "False/PodsReady"
     started = decided(replaced, after(raw, lambda value: complete.after))
     assert isinstance(started, Start)
@@ -256,12 +256,12 @@ def test_a_failed_pod_keeps_its_finalizer_until_another_of_its_role_is_there() -
 def test_a_group_finishes_when_all_its_pods_have_succeeded() -> None:
     pods = [member(name, role, gated=False, phase="Succeeded") for name, role in zip("abc", ROLES, strict=True)]
     action = decided(pods, admitted(workload_of(*three())))
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     assert facts(action.after)["Finished"] == "True/Succeeded"
     assert action.after.condition("Finished").message == "Pods succeeded: 3/3."  # type: ignore[union-attr]
     finished = after(admitted(workload_of(*three())), lambda value: action.after)
     released = decided(pods, finished)
-    assert isinstance(released, LetGo)
+    assert isinstance(released, RemoveJobFinalizer)
     assert of(released) == ["a", "b", "c"]
 
 
@@ -303,11 +303,11 @@ def test_an_evicted_group_is_deleted_and_waits_for_replacements_with_its_workloa
     assert POD_GROUP.settles_in(group(*ending)) == 20.0
     over = [merged(each, {"metadata": {"deletionTimestamp": GONE}}) for each in ending]
     waits = decided(over, raw)
-    assert isinstance(waits, WorkloadStatus)
+    assert isinstance(waits, UpdateWorkloadStatus)
     assert facts(waits.after)[Condition.WAITING_FOR_REPLACEMENT_PODS] == "True/Preempted"
     raw = after(raw, lambda value: waits.after)
     freed = decided(over, raw)
-    assert isinstance(freed, WorkloadStatus)
+    assert isinstance(freed, UpdateWorkloadStatus)
     assert facts(freed.after)["QuotaReserved"].startswith("False/")
     assert decided(over, after(raw, lambda value: freed.after)) == Wait()
 
@@ -349,7 +349,7 @@ def test_a_group_that_a_user_deletes_is_let_go_with_its_workload(gated: bool) ->
     pods = [merged(each, {"metadata": {"deletionTimestamp": GONE}}) for each in three(gated=gated)]
     raw = workload_of(*three())
     action = decided(pods, raw)
-    assert isinstance(action, LetGo)
+    assert isinstance(action, RemoveJobFinalizer)
     assert of(action) == ["a", "b", "c"]
     free = [merged(each, {"metadata": {"finalizers": None}}) for each in pods]
     assert isinstance(decided(free, raw), RemoveFinalizer)
@@ -374,13 +374,13 @@ def test_pods_that_were_stopped_are_released_when_their_prebuilt_workload_is_gon
     prebuilt = {Annotation.PREBUILT_WORKLOAD: GROUP}
     pods = [member(name, gated=False, phase="Failed", annotations=prebuilt, deletionTimestamp=GONE) for name in "abc"]
     action = decided([merged(each, stopped) for each in pods])
-    assert isinstance(action, LetGo)
+    assert isinstance(action, RemoveJobFinalizer)
     assert of(action) == ["a", "b", "c"]
 
 
 def test_a_role_that_has_enough_pods_does_not_take_the_place_of_another_role() -> None:
     action = decided([member("a", "driver"), member("b", "driver"), member("c", "worker")], workload_of(*three()))
-    assert isinstance(action, LetGo)
+    assert isinstance(action, RemoveJobFinalizer)
     assert [each["metadata"]["name"] for each in action.excess] == ["b"]
 
 
@@ -425,7 +425,7 @@ def test_the_quota_of_an_evicted_group_of_a_set_is_released_here(check: str, ran
     raw["status"]["conditions"] = [each for each in kinds if ran or each["type"] != Condition.ADMITTED]
     raw = evicted(raw, "Preempted", "Preempted to accommodate a workload")
     found = decided(pods, raw, worker_checks=("mk",))
-    assert isinstance(found, WorkloadStatus if released else Wait)
+    assert isinstance(found, UpdateWorkloadStatus if released else Wait)
 
 
 def test_pods_of_a_serving_group_without_quota_wait_and_are_not_deleted() -> None:
@@ -463,7 +463,7 @@ def test_a_pod_that_asks_for_more_than_its_role_was_counted_with_never_starts(fa
     liar = member("d", cpu="8", annotations={**mark, Annotation.ROLE_HASH: role}, labels={Label.POD_SET: role})
     raw = owned(admitted(workload_of(*(small[:1] if fast else small))), *small)
     started = decided([small[0], small[1], liar], raw)
-    if isinstance(started, WorkloadStatus):  # a replacement is missing
+    if isinstance(started, UpdateWorkloadStatus):  # a replacement is missing
         raw = after(raw, lambda value: started.after)
         started = decided([small[0], small[1], liar], raw)
     assert isinstance(started, Start)
@@ -485,7 +485,7 @@ def test_a_pod_that_runs_and_asks_for_more_than_was_counted_is_stopped(serving: 
     raw = admitted(workload_of(*pods))
     pods[2] = member("c", gated=False, cpu="4", annotations=mark)
     action = decided(pods, raw)
-    assert isinstance(action, LetGo)
+    assert isinstance(action, RemoveJobFinalizer)
     assert [each["metadata"]["name"] for each in action.excess] == ["c"]
     assert any(isinstance(each, Delete) for each in action.steps)
 
@@ -495,11 +495,11 @@ def test_a_running_pod_that_changes_its_role_keeps_its_place_or_is_stopped() -> 
     renamed = merged(pods[1], {"metadata": {"annotations": {Annotation.ROLE_HASH: "zzz"}}})
     more = member("d")
     action = decided([pods[0], renamed, pods[2], more], owned(raw, more))
-    assert isinstance(action, LetGo)
+    assert isinstance(action, RemoveJobFinalizer)
     assert [each["metadata"]["name"] for each in action.excess] == ["d"], "the place is taken"
     hidden = merged(renamed, {"spec": {"nodeSelector": {"kind": "spot"}}})  # as a start leaves it: another shape
     action = decided([pods[0], hidden, pods[2], more], owned(raw, more))
-    assert isinstance(action, LetGo)
+    assert isinstance(action, RemoveJobFinalizer)
     assert [each["metadata"]["name"] for each in action.excess] == ["b"], "it has no place and runs"
 
 
@@ -512,13 +512,13 @@ def test_a_place_whose_quota_was_given_back_is_not_taken_again() -> None:
     raw = admitted(workload_of(*three()))
     done = [*three(gated=False)[:2], member("c", gated=False, phase="Succeeded")]
     gave = decided(done, raw)
-    assert isinstance(gave, WorkloadStatus)
+    assert isinstance(gave, UpdateWorkloadStatus)
     assert gave.after.reclaimable == {WORKER: 1}
     raw = after(raw, lambda value: gave.after)
     more = member("d")
     for pods in ([*done, more], [*done[:2], more]):  # the pod that succeeded is there, or was deleted
         action = decided(pods, owned(raw, more))
-        assert isinstance(action, LetGo)
+        assert isinstance(action, RemoveJobFinalizer)
         assert [each["metadata"]["name"] for each in action.excess] == ["d"]
     assert decided(done[:2], raw) == Wait(), "the quota is not reserved again"
 
@@ -538,7 +538,7 @@ def test_never_more_pods_have_a_place_than_quota_is_reserved_for(changes: list[A
         pods += [member("defghi"[place])] if added else []
         if not pods:
             return
-        while isinstance(action := decided(pods, raw), WorkloadStatus):
+        while isinstance(action := decided(pods, raw), UpdateWorkloadStatus):
             raw = after(raw, lambda value, action=action: action.after)
         started = set(of(action)) if isinstance(action, Start) else set()
         pods = [
@@ -549,7 +549,7 @@ def test_never_more_pods_have_a_place_than_quota_is_reserved_for(changes: list[A
         if value.holds(Condition.FINISHED):
             return
         using = sum(each["status"]["phase"] == "Running" for each in pods)
-        assert using <= 3 - sum(value.reclaimable.values()) or isinstance(action, LetGo)
+        assert using <= 3 - sum(value.reclaimable.values()) or isinstance(action, RemoveJobFinalizer)
 
 
 def of_set(*pods: Raw, uid: str = "set-uid") -> Raw:

@@ -16,7 +16,7 @@ from core.jobs.actions import (
     Stop,
     Ungate,
     UpdateWorkload,
-    WorkloadStatus,
+    UpdateWorkloadStatus,
 )
 from core.jobs.decide import decide, earlier
 from core.jobs.kinds import BATCH_JOB
@@ -61,7 +61,7 @@ def test_the_workload_that_a_job_names_becomes_its_own_and_the_job_starts_with_i
     assert isinstance(decide(naming(job(), reserved)), Start)
     ended = job(status={"conditions": [{"type": "Complete", "status": "True", "message": "done"}]})
     finished = decide(naming(ended, reserved))
-    assert isinstance(finished, WorkloadStatus) and finished.after.holds("Finished")
+    assert isinstance(finished, UpdateWorkloadStatus) and finished.after.holds("Finished")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_job_waits_for_the_workload_that_it_names_and_gets_no_other(raw: Raw |
 def test_a_workload_that_differs_from_its_job_is_finished_as_out_of_sync() -> None:
     raw = adopted(brought(podSets=workload_of(job(parallelism=2))["spec"]["podSets"]))
     action = decide(naming(job(), raw))
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     condition = action.after.condition("Finished")
     assert condition is not None and condition.reason == "OutOfSync"
     done = with_status(raw, read(raw), action.after)

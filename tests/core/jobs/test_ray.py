@@ -9,7 +9,7 @@ import pytest
 from api.feature_gates import DEFAULTS
 from core.actions import Delete, Patch, Target, Wait
 from core.jobs import workload
-from core.jobs.actions import CreateWorkload, Start, Stop, Ungate, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Start, Stop, Ungate, UpdateWorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.fields import changed
 from core.jobs.job_reader import Outcome
@@ -341,7 +341,7 @@ def test_an_invalid_ray_job_releases_its_quota_until_it_is_changed() -> None:
     running = merged(waiting, {"spec": {"suspend": False}})
     invalid = {**running, "status": {"jobDeploymentStatus": "ValidationFailed"}}
     action = held(invalid, admitted)
-    assert isinstance(action, WorkloadStatus)
+    assert isinstance(action, UpdateWorkloadStatus)
     after = read(with_status(admitted, read(admitted), action.after))
     reserved = after.condition("QuotaReserved")
     assert reserved is not None
@@ -349,7 +349,7 @@ def test_an_invalid_ray_job_releases_its_quota_until_it_is_changed() -> None:
     released = with_status(admitted, read(admitted), action.after)
     assert held(invalid, released) == Wait()
     again = held({**waiting, "status": {"jobDeploymentStatus": "Suspended"}}, released)
-    assert isinstance(again, WorkloadStatus)
+    assert isinstance(again, UpdateWorkloadStatus)
     pending = again.after.condition("QuotaReserved")
     assert pending is not None
     assert (pending.status, pending.reason) == (False, "PendingEvaluation")
@@ -397,7 +397,7 @@ def test_what_becomes_invalid_while_it_runs_is_stopped_with_its_clusters_before_
     ]
     leaving = [merged(each, {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}) for each in clusters]
     assert held(stopped, raw, *leaving, kind=kind) == Wait()
-    assert isinstance(held(stopped, raw, kind=kind), WorkloadStatus)
+    assert isinstance(held(stopped, raw, kind=kind), UpdateWorkloadStatus)
 
 
 def test_an_interactive_job_that_waits_for_its_user_is_stopped() -> None:

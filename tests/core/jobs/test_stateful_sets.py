@@ -11,7 +11,7 @@ import pytest
 from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
 from core.actions import Delete, Patch
-from core.jobs.actions import CreateWorkload, Problem, UpdateWorkload, WorkloadStatus
+from core.jobs.actions import CreateWorkload, Problem, UpdateWorkload, UpdateWorkloadStatus
 from core.jobs.kinds import POD, kind_at
 from core.jobs.pod_owner_groups import Step
 from core.jobs.pod_owners import STATEFUL_SET
@@ -156,12 +156,12 @@ def test_its_gates_and_priority_class_are_those_of_the_workload_in_every_state(h
 def test_without_replicas_the_workload_gives_its_quota_back_and_waits_until_there_are_some() -> None:
     raw = admitted(workload_of(stateful_set()))
     (step,) = decided(stateful_set(replicas=0), raw)
-    assert isinstance(step, WorkloadStatus)
+    assert isinstance(step, UpdateWorkloadStatus)
     assert facts(step.after)["QuotaReserved"] == "False/OnHold"
     held = after(raw, lambda value: step.after)
     assert decided(stateful_set(replicas=0), held) == []
     (again,) = decided(stateful_set(), held)
-    assert isinstance(again, WorkloadStatus)
+    assert isinstance(again, UpdateWorkloadStatus)
     assert facts(again.after)["QuotaReserved"] == "False/PendingEvaluation"
 
 
@@ -189,14 +189,14 @@ def test_scaled_to_zero_it_keeps_its_quota_until_no_pod_uses_it(
     pods: list[Raw], held: bool, again: float | None
 ) -> None:
     owner, raw = stateful_set(replicas=0), admitted(workload_of(stateful_set()))
-    found = [step for step in decided(owner, raw, *pods) if isinstance(step, WorkloadStatus)]
+    found = [step for step in decided(owner, raw, *pods) if isinstance(step, UpdateWorkloadStatus)]
     assert len(found) == held
     assert settles_in(situation(owner, raw, *pods)) == again
 
 
 def test_scaled_to_zero_while_it_waits_it_leaves_the_queue() -> None:
     (step,) = decided(stateful_set(replicas=0), workload_of(stateful_set()))
-    assert isinstance(step, WorkloadStatus)
+    assert isinstance(step, UpdateWorkloadStatus)
     assert facts(step.after)["QuotaReserved"] == "False/OnHold"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from api.names import MULTIKUEUE_CONTROLLER
 from core.actions import Patch, Wait
-from core.jobs.actions import AwaitPods, Start, WorkloadStatus
+from core.jobs.actions import AwaitPods, Start, UpdateWorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.kinds import BATCH_JOB, JOB_SET
 from core.jobs.stopping import SETTLE_SECONDS, SHOWN_SECONDS, Ask, LastStart, observed
@@ -43,7 +43,7 @@ def held(status: Raw, start: LastStart | None = None, *, raw: Raw = STOPPED, **m
 
 def releases(found: Any) -> bool:
     action, stopping = found
-    return stopping is None and isinstance(action, WorkloadStatus) and action.why == "release"
+    return stopping is None and isinstance(action, UpdateWorkloadStatus) and action.why == "release"
 
 
 @pytest.mark.parametrize(
