@@ -320,7 +320,7 @@ async def persistently(
 
     A process that ended at the first refusal would be restarted by a supervisor that waits longer each time.
     """
-    told, wait = "", FIRST_WAIT_SECONDS
+    logged, wait = "", FIRST_WAIT_SECONDS
     while True:
         try:
             await attempt()
@@ -329,9 +329,9 @@ async def persistently(
             if isinstance(error, ApiError) and not isinstance(error, Unintelligible) and error.status in HOPELESS:
                 raise
             away = isinstance(error, ApiError) and (isinstance(error, Unreachable) or error.status >= 500)
-            if str(error) != told:
+            if str(error) != logged:
                 event = "The API server does not answer, trying again" if away else "Refused, trying again"
                 log.warning(event, doing=what, error=str(error))
-                told = str(error)
+                logged = str(error)
         await sleep(wait)
         wait = min(2 * wait, LONGEST_UNREACHABLE_SECONDS if away else LONGEST_WAIT_SECONDS)

@@ -53,7 +53,7 @@ def run(options: SetupOptions) -> int:
     try:
         text = _read(options)
         loaded = _loaded(text, options)
-        _tell(loaded, options)
+        _log_warnings(loaded, options)
         decided = setup.decide(options, loaded, os.environ)
         connection = kubeconfig.load(options.kubeconfig)
     except (ValueError, OSError, ConfigurationError, kubeconfig.ConfigError) as error:
@@ -99,7 +99,7 @@ def _error_in(text: str, options: SetupOptions) -> str:
     return ""
 
 
-def _tell(loaded: Loaded, options: SetupOptions) -> None:
+def _log_warnings(loaded: Loaded, options: SetupOptions) -> None:
     for warning in loaded.warnings:
         log.warning("In the Configuration", path=str(options.config), warning=warning)
     if options.config:

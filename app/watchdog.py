@@ -42,13 +42,13 @@ class Watchdog:
             self._thread.join()
 
     def _watch(self) -> None:
-        told = False
+        logged = False
         while not self._ended.wait(self._stall_seconds / 5):
             late = self._late()
             if late < self._stall_seconds:
-                told = False
-            elif not told:
-                told = True
+                logged = False
+            elif not logged:
+                logged = True
                 log.warning("The event loop is blocked", seconds=round(late, 2), stack=self._stack())
 
     def _stack(self) -> list[str]:

@@ -92,7 +92,7 @@ class Found:
         self.pods = pods
         self.lists = self.bytes = 0
 
-    def tell(self, *_: object) -> None:
+    def record(self, *_: object) -> None:
         """Nothing is sent."""
 
     async def pages(self, of: Resource, namespace: str, *, limit: int, **_: Any) -> AsyncGenerator[Raw, None]:

@@ -26,27 +26,27 @@ MOST_HIDDEN = 3
 """So many kinds of objects that may not be read are named."""
 
 
-def plain(told: Explanation, running: Running | None = None, jobs: Mapping[str, str] | None = None) -> Raw:
+def plain(answer: Explanation, running: Running | None = None, jobs: Mapping[str, str] | None = None) -> Raw:
     """Returns the explanation as an object with a version; docs/simulate.md describes the fields. Amounts are
     Kubernetes quantities.
     """
     known = jobs or {}
-    workload = {"namespace": told.key.namespace, "name": told.key.name}
-    job = known.get(str(told.key), "").partition("/")[2]
+    workload = {"namespace": answer.key.namespace, "name": answer.key.name}
+    job = known.get(str(answer.key), "").partition("/")[2]
     value: Raw = {
         "workload": workload,
         **({"job": job} if job else {}),
-        "state": told.state,
-        "clusterQueue": told.cluster_queue,
-        "reason": told.reason,
-        "message": told.message,
-        "summary": told.summary,
-        "evictedBefore": told.before,
-        "priority": told.priority,
-        "queuePosition": told.place or None,
-        "queueLength": told.waiting,
-        "waitingInCohort": told.rivals,
-        "ahead": [known.get(str(key), str(key)) for key in told.ahead],
+        "state": answer.state,
+        "clusterQueue": answer.cluster_queue,
+        "reason": answer.reason,
+        "message": answer.message,
+        "summary": answer.summary,
+        "evictedBefore": answer.before,
+        "priority": answer.priority,
+        "queuePosition": answer.place or None,
+        "queueLength": answer.waiting,
+        "waitingInCohort": answer.rivals,
+        "ahead": [known.get(str(key), str(key)) for key in answer.ahead],
         "quota": [
             {
                 "flavor": cell.flavor_resource.flavor,
@@ -62,13 +62,13 @@ def plain(told: Explanation, running: Running | None = None, jobs: Mapping[str, 
                     )
                 },
             }
-            for cell in told.cells
+            for cell in answer.cells
         ],
-        "heldBy": [_holder(each, known) for each in told.holders],
-        **({"topology": [_rooms(each, known) for each in told.rooms]} if told.rooms else {}),
-        "fairShares": [{"clusterQueue": name, "share": share} for name, share in told.shares],
-        "wouldHelp": [_with_jobs(way, known) for way in told.ways],
-        "notReadable": list(told.unseen),
+        "heldBy": [_holder(each, known) for each in answer.holders],
+        **({"topology": [_rooms(each, known) for each in answer.rooms]} if answer.rooms else {}),
+        "fairShares": [{"clusterQueue": name, "share": share} for name, share in answer.shares],
+        "wouldHelp": [_with_jobs(way, known) for way in answer.ways],
+        "notReadable": list(answer.unseen),
     }
     if running is not None:
         value["pods"] = {
@@ -144,15 +144,15 @@ def jobs_of(objects: list[Raw]) -> dict[str, str]:
     return found
 
 
-def text(told: Explanation, jobs: Mapping[str, str] | None = None, running: Running | None = None) -> str:
+def text(answer: Explanation, jobs: Mapping[str, str] | None = None, running: Running | None = None) -> str:
     """Returns the explanation for a terminal; Workloads have the name of their Job, which users know."""
     known = jobs or {}
-    named = _with_jobs("".join(f"{line}\n" for line in _lines(told)), known)
-    if known.get(str(told.key), str(told.key)) != str(told.key):
-        named = named.replace(":", f" (Workload {told.key.name}):", 1)
+    named = _with_jobs("".join(f"{line}\n" for line in _lines(answer)), known)
+    if known.get(str(answer.key), str(answer.key)) != str(answer.key):
+        named = named.replace(":", f" (Workload {answer.key.name}):", 1)
     if running is not None:
         named += "".join(f"{line}\n" for line in _pods(running))
-    return f"{told.summary}\n{named}" if told.summary else named
+    return f"{answer.summary}\n{named}" if answer.summary else named
 
 
 def hidden(unseen: Sequence[str]) -> str:
@@ -180,50 +180,52 @@ def _pods(running: Running) -> Iterator[str]:
     yield from (f"  - {trouble}" for trouble in running.troubles)
 
 
-def _lines(told: Explanation) -> Iterator[str]:
-    where = f" in ClusterQueue {told.cluster_queue}" if told.cluster_queue else ""
-    place = f", queue position {told.place} of {told.waiting}" if told.place else ""
-    priority = f", priority {told.priority}" if told.priority is not None else ""
-    yield f"{told.key}: {told.state}{where}{place}{priority}"
-    if told.ahead:
-        shown = [str(key) for key in told.ahead[:5]] + ([f"{len(told.ahead) - 5} more"] if len(told.ahead) > 5 else [])
+def _lines(answer: Explanation) -> Iterator[str]:
+    where = f" in ClusterQueue {answer.cluster_queue}" if answer.cluster_queue else ""
+    place = f", queue position {answer.place} of {answer.waiting}" if answer.place else ""
+    priority = f", priority {answer.priority}" if answer.priority is not None else ""
+    yield f"{answer.key}: {answer.state}{where}{place}{priority}"
+    if answer.ahead:
+        shown = [str(key) for key in answer.ahead[:5]] + (
+            [f"{len(answer.ahead) - 5} more"] if len(answer.ahead) > 5 else []
+        )
         yield f"  behind {', '.join(shown)}"
-    if told.message:
-        yield f"  {told.reason + ': ' if told.reason else ''}{told.message}"
-    if told.before:
-        yield f"  It was evicted before: {told.before}"
-    if told.unseen:
+    if answer.message:
+        yield f"  {answer.reason + ': ' if answer.reason else ''}{answer.message}"
+    if answer.before:
+        yield f"  It was evicted before: {answer.before}"
+    if answer.unseen:
         yield ""
-        yield f"Your rights do not show {hidden(told.unseen)}. The role view in the whole cluster shows all of them."
+        yield f"Your rights do not show {hidden(answer.unseen)}. The role view in the whole cluster shows all of them."
         yield "With that right the answer has the queue position, who holds the quota, and what would let it start."
-    if told.cells:
+    if answer.cells:
         rows = [("FLAVOR", "RESOURCE", "ASKED", "FREE NOW", "IN USE", "OWN QUOTA", "MOST EVER")]
-        for c in told.cells:
+        for c in answer.cells:
             amounts = (
                 quantity.text(c.flavor_resource.resource, n) for n in (c.asked, c.free, c.used, c.nominal, c.most)
             )
             rows.append((c.flavor_resource.flavor, c.flavor_resource.resource, *amounts))  # type: ignore[arg-type]
         yield ""
         yield from columns(rows).splitlines()
-    for rooms in told.rooms:
+    for rooms in answer.rooms:
         yield ""
         yield from _room_lines(rooms)
-    if told.holders:
+    if answer.holders:
         yield ""
         yield "Held by"
-        for h in told.holders[:10]:
+        for h in answer.holders[:10]:
             yield f"  {h.key} in {h.cluster_queue}, priority {h.priority}: {_holds(h)}"
-        if len(told.holders) > 10:
-            yield f"  and {len(told.holders) - 10} more"
-    if len(told.shares) > 1:
+        if len(answer.holders) > 10:
+            yield f"  and {len(answer.holders) - 10} more"
+    if len(answer.shares) > 1:
         yield ""
         yield "Fair sharing: the lowest share is first (quota borrowed, in thousandths of what the cohort lends)"
-        yield from (f"  {name}: {share:.0f}" for name, share in told.shares)
-    if told.ways:
+        yield from (f"  {name}: {share:.0f}" for name, share in answer.shares)
+    if answer.ways:
         yield ""
         yield "What would let it start"
-        yield from (f"  - {way}" for way in told.ways)
-    first = [f"{len(told.ahead)} ahead of it"] if told.ahead else []
-    others = [*first, *([f"{told.rivals} in other ClusterQueues of the cohort"] if told.rivals else [])]
-    if told.place and others:
+        yield from (f"  - {way}" for way in answer.ways)
+    first = [f"{len(answer.ahead)} ahead of it"] if answer.ahead else []
+    others = [*first, *([f"{answer.rivals} in other ClusterQueues of the cohort"] if answer.rivals else [])]
+    if answer.place and others:
         yield f"Other waiting workloads may get free quota first: {', '.join(others)}."

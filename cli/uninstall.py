@@ -48,11 +48,11 @@ def command(
 async def _run(connection: config.Connection, wanted: Wanted) -> None:
     steps: list[str] = []
 
-    def tell(step: str) -> None:
+    def report(step: str) -> None:
         steps.append(step)
         typer.echo(step)
 
     async with Client(connection) as client:
-        await uninstall(client, wanted, tell, datetime.now(UTC))
+        await uninstall(client, wanted, report, datetime.now(UTC))
     if not steps:
         typer.echo("nothing of Seiretsu was found to remove")

@@ -95,7 +95,7 @@ class Judge:
         """Whether its namespace is observed: the key ends in namespace and name."""
         return not self._namespaces or change.key.split("/")[-2] in self._namespaces
 
-    def _tell(self, change: Change, sentence: str) -> None:
+    def _report(self, change: Change, sentence: str) -> None:
         self.broken.append(f"revision {change.revision}, {change.kind} {change.key.split('/', 3)[-1]}: {sentence}")
 
     def _see_workload(self, change: Change) -> None:
@@ -105,7 +105,7 @@ class Judge:
         now = _replace(self._workloads, change)
         self.without_quota.see_workload(before, now, change.at)
         for sentence in self._topology.see_workload(before, now):
-            self._tell(change, sentence)
+            self._report(change, sentence)
         if before is not None and (now is None or now.uid != before.uid):
             self._of_job[before.job].pop(before.uid, None)
         for state, sign in ((before, -1), (now, 1)):
@@ -123,7 +123,7 @@ class Judge:
         if now.holds and _rises(before, now):
             self._judge_quota(change, now)
         if now.holds and len([each for each in self._of_job.get(now.job, {}).values() if each.holds]) > 1:
-            self._tell(change, "two Workloads hold quota for its Job")
+            self._report(change, "two Workloads hold quota for its Job")
         self._judge_admission(change, before, now)
 
     def _judge_quota(self, change: Change, workload: Workload) -> None:
@@ -133,7 +133,7 @@ class Judge:
         tree = _Tree(self._cluster_queues, self._cohorts, self._used)
         for place in workload.usage:
             for sentence in tree.exceeded(workload.queue, place):
-                self._tell(change, sentence)
+                self._report(change, sentence)
 
     def _judge_admission(self, change: Change, before: Workload | None, now: Workload) -> None:
         if now.evicted and before is not None and before.holds and not before.evicted:
@@ -145,12 +145,12 @@ class Judge:
         if now.runs and (before is None or not before.runs):
             self.admitted[now.name] += 1
             if now.uid in self._was_admitted and now.uid not in self._was_evicted:
-                self._tell(change, "admitted again without an eviction")
+                self._report(change, "admitted again without an eviction")
             self._was_admitted.add(now.uid)
             if not now.evicted:
                 self._was_evicted.discard(now.uid)
         if before is not None and before.runs and now.runs and before.queue != now.queue:
-            self._tell(change, f"moved from {before.queue} to {now.queue} while it was admitted")
+            self._report(change, f"moved from {before.queue} to {now.queue} while it was admitted")
 
     def _see_job(self, change: Change) -> None:
         if not self._ours(change):
@@ -158,7 +158,7 @@ class Judge:
         now = _replace(self._jobs, change)
         self.without_quota.see_job(now)
         if now is not None and now.queued and now.runs and not self._admitted_job(now.uid):
-            self._tell(change, "runs without an admitted Workload")
+            self._report(change, "runs without an admitted Workload")
 
     def _admitted_job(self, uid: str) -> bool:
         return any(each.runs for each in self._of_job.get(uid, {}).values())
@@ -170,7 +170,7 @@ class Judge:
         now = _replace(self._pods, change)
         self.without_quota.see_pod(before, now, change.at)
         for sentence in self._topology.see_pod(before, now):
-            self._tell(change, sentence)
+            self._report(change, sentence)
         for state, sign in ((before, -1), (now, 1)):
             if state is not None and state.job:
                 for resource, requested in state.requests.items():
@@ -195,7 +195,7 @@ class Judge:
                 if self._queue_of_job.get(job, "") in members
             )
             if resource in granted and runs > granted[resource]:
-                self._tell(change, f"pods of {_number(runs)} {resource} run on {_number(granted[resource])}")
+                self._report(change, f"pods of {_number(runs)} {resource} run on {_number(granted[resource])}")
 
     def at_rest(self, *, drained: bool = False) -> list[str]:
         """Returns a sentence for each rule that does not hold now, when nothing changes any more.

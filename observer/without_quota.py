@@ -36,7 +36,7 @@ class WithoutQuota:
         self._running: defaultdict[str, dict[str, str]] = defaultdict(dict)
         self._counted: dict[str, str] = {}
         self._over: dict[str, _Over] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def see_job(self, job: Job | None) -> None:
         """A Job is as it is now."""
@@ -74,8 +74,8 @@ class WithoutQuota:
         """Yields a sentence for each job whose pods have run without quota for too long, once."""
         for account, over in self._over.items():
             self.longest = max(self.longest, at - over.since)
-            if at - over.since > self._patience and account not in self._told:
-                self._told.add(account)
+            if at - over.since > self._patience and account not in self._reported:
+                self._reported.add(account)
                 text = f"more pods run than the {over.admitted} that are admitted: {over.pods}"
                 yield f"for {at - over.since:.1f} s {text}"
 
@@ -101,7 +101,7 @@ class WithoutQuota:
             self._over[account] = _Over(since, ", ".join(sorted(running.values())[:3]), admitted)
         elif before is not None:
             self.longest = max(self.longest, at - before.since)
-            self._told.discard(account)
+            self._reported.discard(account)
 
 
 def _account_of(workload: Workload) -> str:

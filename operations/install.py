@@ -79,16 +79,16 @@ async def await_admission(client: Client) -> None:
         "kind": Kind.RESOURCE_FLAVOR,
         "metadata": {"generateName": "seiretsu-probe-"},
     }
-    told = "our webhook did not change the object"
+    reason = "our webhook did not change the object"
     for _ in range(ATTEMPTS):
         try:
             answer = await client.create(RESOURCE_FLAVORS, probe, dry_run=True)
             if Finalizer.RESOURCE_IN_USE in (answer["metadata"].get("finalizers") or ()):
                 return
         except ApiError as error:
-            told = str(error)
+            reason = str(error)
         await asyncio.sleep(ATTEMPT_SECONDS)
-    raise NotEstablishedError(f"the API server does not call us after {ATTEMPTS * ATTEMPT_SECONDS:g} s: {told}")
+    raise NotEstablishedError(f"the API server does not call us after {ATTEMPTS * ATTEMPT_SECONDS:g} s: {reason}")
 
 
 async def _not_established(client: Client, names: list[str]) -> dict[str, str]:

@@ -68,17 +68,17 @@ class MigrationError(Exception):
 @dataclass(frozen=True, slots=True)
 class ClusterToMigrate:
     """How the steps reach the cluster: `client` writes in Seiretsu's name, `helm` in that of helm. With `dry_run`
-    nothing is written, and steps are only told.
+    nothing is written, and steps are only reported.
     """
 
     client: Client
     helm: Client
-    tell: Report
+    report: Report
     dry_run: bool = False
 
     async def do(self, step: str, write: Callable[[], Awaitable[object]]) -> None:
         """Tells a step and does it."""
-        self.tell(f"would {step}" if self.dry_run else step)
+        self.report(f"would {step}" if self.dry_run else step)
         if not self.dry_run:
             await write()
 
@@ -390,7 +390,7 @@ async def _remove_own(cluster: ClusterToMigrate, found: Found, theirs: set[str])
         resource = Resource(GROUP, version, kind.plural, kind.kind, namespaced=kind.namespaced)
         with contextlib.suppress(ApiError):
             if (await cluster.client.list(resource))["items"]:
-                cluster.tell(f"CRD {kind.crd_name} stays: it has objects, and Kueue does not have this kind")
+                cluster.report(f"CRD {kind.crd_name} stays: it has objects, and Kueue does not have this kind")
                 continue
         await cluster.do(f"delete CRD {kind.crd_name}", partial(cluster.client.delete, CRDS, kind.crd_name))
 

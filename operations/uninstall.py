@@ -63,8 +63,8 @@ class RunningError(Exception):
     """Seiretsu runs, and would install or add again what is removed."""
 
 
-async def uninstall(client: Client, wanted: Wanted, tell: Report, now: datetime) -> None:
-    """Does what is wanted and tells each step. Raises `RunningError` before any step, and `ApiError` when the API
+async def uninstall(client: Client, wanted: Wanted, report: Report, now: datetime) -> None:
+    """Does what is wanted and reports each step. Raises `RunningError` before any step, and `ApiError` when the API
     server refuses one.
     """
     configurations = [await _found(client, resource, name) for resource, name in CONFIGURATIONS.items()]
@@ -74,21 +74,21 @@ async def uninstall(client: Client, wanted: Wanted, tell: Report, now: datetime)
     for (resource, name), found in zip(CONFIGURATIONS.items(), configurations, strict=True):
         if found in mine:
             await client.delete(resource, name)
-            tell(f"deleted the {resource.kind} {name}")
+            report(f"deleted the {resource.kind} {name}")
         elif found is not None:
-            tell(f"the {resource.kind} {name} calls a Service: helm uninstall removes it")
+            report(f"the {resource.kind} {name} calls a Service: helm uninstall removes it")
     async for resource, name in installed_policies(client):
         await client.delete(resource, name)
-        tell(f"deleted the {resource.kind} {name}")
-    await _unconvert(client, tell)
+        report(f"deleted the {resource.kind} {name}")
+    await _unconvert(client, report)
     if mine:
         with contextlib.suppress(NotFound):
             await client.delete(LEASES, LEADER_ELECTION_ID, wanted.namespace)
-            tell(f"deleted the Lease {wanted.namespace}/{LEADER_ELECTION_ID}")
+            report(f"deleted the Lease {wanted.namespace}/{LEADER_ELECTION_ID}")
     if wanted.start_jobs:
-        await _start_jobs(client, tell)
+        await _start_jobs(client, report)
     if wanted.release:
-        await _release(client, tell)
+        await _release(client, report)
 
 
 def urls(configuration: Raw) -> list[str]:
@@ -141,7 +141,7 @@ async def _running(client: Client, configurations: Iterable[Raw], namespace: str
     return ""
 
 
-async def _unconvert(client: Client, tell: Report) -> None:
+async def _unconvert(client: Client, report: Report) -> None:
     changed_ones = 0
     for kind in KINDS:
         for _ in range(ATTEMPTS):
@@ -154,17 +154,17 @@ async def _unconvert(client: Client, tell: Report) -> None:
                 changed_ones += 1
                 break
     if changed_ones:
-        tell(f"{changed_ones} CRDs serve only their stored version now; their objects stay")
+        report(f"{changed_ones} CRDs serve only their stored version now; their objects stay")
 
 
-async def _release(client: Client, tell: Report) -> None:
+async def _release(client: Client, report: Report) -> None:
     for resource in FINALIZED:
         count = await _patched(client, resource, released)
         if count:
-            tell(f"removed the finalizer of {count} {resource.plural}")
+            report(f"removed the finalizer of {count} {resource.plural}")
     count = await _patched(client, resources.PODS, _without_finalizer, label_selector=f"{Label.MANAGED}=true")
     if count:
-        tell(f"removed the finalizer of {count} pods")
+        report(f"removed the finalizer of {count} pods")
 
 
 def _without_finalizer(pod: Raw) -> Raw | None:
@@ -172,11 +172,11 @@ def _without_finalizer(pod: Raw) -> Raw | None:
     return patches[0].body if patches else None
 
 
-async def _start_jobs(client: Client, tell: Report) -> None:
+async def _start_jobs(client: Client, report: Report) -> None:
     for resource in dict.fromkeys(kind.resource for kind in ALL):
         count = await _patched(client, resource, _started, label_selector=Label.QUEUE_NAME)
         if count:
-            tell(f"started {count} {resource.plural}")
+            report(f"started {count} {resource.plural}")
 
 
 def _started(job: Raw) -> Raw | None:

@@ -21,7 +21,7 @@ from api import names, resources
 from api.objects import Raw, Resource, key_of
 from controller.cache.sweeps import Begin
 from controller.kube.log import get_logger
-from controller.kube.store import HEARD_AT_ONCE, Store, verbatim
+from controller.kube.store import NOTIFIED_AT_ONCE, Store, verbatim
 from controller.settings import Reading
 from core.jobs.kind import JobKind
 from core.model import Key, Node, Workload
@@ -357,7 +357,7 @@ class Caches:
             raw = self.workloads.get(key)
             if raw is not None and key in self.decoded:
                 self._entered(row, raw, raw)
-            if not place % HEARD_AT_ONCE:
+            if not place % NOTIFIED_AT_ONCE:
                 yield
         self.read_again()
 
@@ -399,7 +399,7 @@ class Caches:
             entered = self._entered(self.rows[resource], raw or gone, raw)
             if entered and resource == resources.WORKLOADS:
                 self.caught_up(key)
-            if not place % HEARD_AT_ONCE:
+            if not place % NOTIFIED_AT_ONCE:
                 yield
         self.read_again()
 

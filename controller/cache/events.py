@@ -21,7 +21,7 @@ of variants; for jobs see ``job_component``.
 class Recorder(Protocol):
     """Sends events; never fails and never waits."""
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         """Emits an event on this object."""
 
 
@@ -32,7 +32,7 @@ class Events:
         self._recorder = recorder
         self._component = component
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         """File the event."""
         about = ObjectReference(resource.api_version, resource.kind, key.namespace, key.name, uid)
         self._recorder.record(about, event.type, event.reason, event.message, component=self._component)

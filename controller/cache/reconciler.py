@@ -143,7 +143,7 @@ class Reconciler(ABC, Generic[S]):
                 how: PatchType = "apply" if write.apply else "merge"
                 await self.writer.patch(*at, write.body, subresource=write.subresource, kind=how)
                 for event in write.target_events:
-                    self.recorder.tell(*at, write.body["metadata"]["uid"], event)
+                    self.recorder.record(*at, write.body["metadata"]["uid"], event)
             case Create():
                 self.created(key, situation, write, await self.writer.create(write.resource, write.manifest))
             case Delete():
@@ -154,4 +154,4 @@ class Reconciler(ABC, Generic[S]):
     def emit(self, situation: S, *events: Event) -> None:
         """Emits events on the object."""
         for each in events:
-            self.recorder.tell(self.resource, *self.about(situation), each)
+            self.recorder.record(self.resource, *self.about(situation), each)

@@ -317,7 +317,7 @@ class Client:
             if 200 <= response.status < 300:
                 self.throttle.passed()
                 document = document_of(response, answer)
-                self.clock.heard(response.headers.get("Date", ""))
+                self.clock.observed(response.headers.get("Date", ""))
                 return document
             refusal = refusal_of(response, answer)
             if response.status != 429:

@@ -31,26 +31,26 @@ class ServerClock:
         self._monotonic = monotonic
         self._own = own
         self._text = ""
-        self._heard: tuple[datetime, float] | None = None
+        self._observed: tuple[datetime, float] | None = None
 
-    def heard(self, date: str) -> None:
+    def observed(self, date: str) -> None:
         """Sets the time from the ``Date`` header of an answer; an invalid one is ignored."""
         if date == self._text:
             return
         self._text = date
         try:
-            told = parsedate_to_datetime(date)
-            if told.tzinfo is None:
+            server = parsedate_to_datetime(date)
+            if server.tzinfo is None:
                 return
-            told = told.astimezone(UTC)
-            _ = told - LONGEST, told + LONGEST
+            server = server.astimezone(UTC)
+            _ = server - LONGEST, server + LONGEST
         except (ValueError, OverflowError):  # no date, or one so far off that time could not be counted from it
             return
-        self._heard = told, self._monotonic()
+        self._observed = server, self._monotonic()
 
     def now(self) -> datetime:
         """The API server's time, to the second."""
-        if self._heard is None:
+        if self._observed is None:
             return self._own()
-        told, at = self._heard
-        return told + timedelta(seconds=self._monotonic() - at)
+        server, at = self._observed
+        return server + timedelta(seconds=self._monotonic() - at)

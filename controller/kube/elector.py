@@ -271,7 +271,7 @@ class Elector:
         except Exception:  # a bug in the elector ends leadership in the same way as a lost lease
             log.exception("elector failed")
         finally:
-            self._tell(self.lost)
+            self._notify(self.lost)
 
     async def _elect(self) -> None:
         self._own = asyncio.get_running_loop()
@@ -287,7 +287,7 @@ class Elector:
             self._election = election
             self._campaign = asyncio.create_task(
                 election.campaign(
-                    lambda: self._tell(self.elected),
+                    lambda: self._notify(self.elected),
                     alive=lambda: boottime() - self._beat_at < self._durations.renew,
                 )
             )
@@ -295,7 +295,7 @@ class Elector:
                 await self._campaign
             await election.release()
 
-    def _tell(self, event: asyncio.Event) -> None:
+    def _notify(self, event: asyncio.Event) -> None:
         assert self._main
         with contextlib.suppress(RuntimeError):  # the main loop has ended: there is nothing left to notify
             self._main.call_soon_threadsafe(event.set)

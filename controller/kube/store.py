@@ -25,7 +25,7 @@ REMEMBERED_DELETIONS, REMEMBERED_SECONDS = 10_000, 300.0
 thousand take 2.6 MB.
 """
 SLICE = 25
-HEARD_AT_ONCE = 5
+NOTIFIED_AT_ONCE = 5
 """After so many objects, which take half a millisecond, other tasks can run: an admission call takes several turns of
 the event loop, and may have to wait in each of them.
 """
@@ -147,8 +147,8 @@ class Store(Generic[T]):
         for place, key in enumerate(tuple(untold), start=1):
             if key in untold:
                 del untold[key]
-                self._tell(handler, None, self._entries[key].value)
-            if not place % HEARD_AT_ONCE:
+                self._notify(handler, None, self._entries[key].value)
+            if not place % NOTIFIED_AT_ONCE:
                 yield
 
     def replace(self, raws: Iterable[Raw], version: str) -> int:
@@ -263,11 +263,11 @@ class Store(Generic[T]):
     def _changed(self, key: Pair, old: T | None, new: T | None) -> None:
         for handler, untold in self._handlers:
             if key not in untold:
-                self._tell(handler, old, new)
+                self._notify(handler, old, new)
             elif new is None:
                 del untold[key]
 
-    def _tell(self, handler: Handler[T], old: T | None, new: T | None) -> None:
+    def _notify(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:
             handler(old, new)
         except Exception:  # a failure of a handler for one object must not stop the others

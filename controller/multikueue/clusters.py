@@ -94,7 +94,7 @@ class Clusters:
         namespace: str,
         origin: str,
         reconcile: Callable[[Remote, Key], Awaitable[float | None]],
-        heard: Callable[[Remote, Key], None],
+        changed: Callable[[Remote, Key], None],
         turned: Callable[[str], None],
         any_path: bool = False,
         allowed: Allowed = NOTHING,
@@ -116,7 +116,7 @@ class Clusters:
         self.clock = clock
         self.queue = WorkQueue[str]("multikueue-clusters", longest_seconds=30.0)
         self._reconcile = reconcile
-        self._heard = heard
+        self._changed_there = changed
         self._turned = turned
         self._any_path = any_path
         self._allowed = allowed
@@ -228,7 +228,7 @@ class Clusters:
             self.origin,
             rows=self.rows,
             may_write=lambda: self.client.may_write(),  # noqa: PLW0108 - the leader's fence is set later
-            heard=self._heard,
+            changed=self._changed_there,
             turned=lambda remote: self._remote_turned(cluster, remote),
             requoted=self._requoted,
             leading=self._leading,

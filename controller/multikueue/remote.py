@@ -52,7 +52,7 @@ causes a dozen, so that more than forty Jobs a second in one worker would be slo
 class Remote:
     """Follows the Workloads and jobs with the label ``origin`` in a worker cluster. ``run`` in its own task.
 
-    ``heard`` is called with the key of a Workload of which something changed there, ``turned`` when the connection is
+    ``changed`` is called with the key of a Workload of which something changed there, ``turned`` when the connection is
     lost or back, ``requoted`` when a queue changes there (None: nobody asks). ``lost_since`` is None while
     it is connected. ``trouble`` is why it is not.
     """
@@ -66,7 +66,7 @@ class Remote:
         *,
         rows: Iterable[Cached],
         may_write: Callable[[], bool],
-        heard: Callable[[Remote, Key], None],
+        changed: Callable[[Remote, Key], None],
         turned: Callable[[Remote], None],
         requoted: Callable[[], None] | None = None,
         leading: asyncio.Event | None = None,
@@ -118,7 +118,7 @@ class Remote:
         """Since when the worker serves a malformed job of these Workloads."""
         self.survey = Survey(self.client, rows, requoted, size_limit=self._size_limit, pace=self._pace)
         self._leading = leading
-        self._heard = heard
+        self._changed_there = changed
         self._turned = turned
         self._followed: dict[Resource, bool] = dict.fromkeys(self.stores, False)
         self.reflectors = [self._reflector(resource, store, origin) for resource, store in self.stores.items()]
@@ -242,10 +242,10 @@ class Remote:
             if kind is not None and kind.several and old is not None and new is not None and _like(old, new):
                 return
             for key in (key_of(raw),) if kind is None else kind.workloads_of(raw):
-                self._heard(self, key)
+                self._changed_there(self, key)
             if kind is not None and kind.several:
                 for copied in self.stores[resources.WORKLOADS].by_index("one-of-several", key_of(raw)):
-                    self._heard(self, key_of(copied))
+                    self._changed_there(self, key_of(copied))
 
         store.listen(changed)
         return Reflector(

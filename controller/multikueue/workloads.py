@@ -77,7 +77,7 @@ class MultiKueueController:
             namespace=settings.namespace,
             origin=self.settings.policy.origin,
             reconcile=self.reconcile_there,
-            heard=self._changed_there,
+            changed=self._changed_there,
             turned=self.turned.add,
             any_path=self.settings.any_path,
             allowed=self.settings.allowed,

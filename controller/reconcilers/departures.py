@@ -97,7 +97,7 @@ class Departures:
             self._waiting.pop(action.uid, None)
             return 0.0
         if pods and self.clock() - waiting.since >= TOLD_AFTER_SECONDS:
-            await self._tell(action, pods, more=more)
+            await self._write_condition(action, pods, more=more)
         return float(min(FIRST_WAIT_SECONDS * 2 ** min(waiting.looks - 1, 10), LONGEST_WAIT_SECONDS))
 
     def forget(self, uid: str) -> None:
@@ -124,7 +124,7 @@ class Departures:
             del self._waiting[oldest]
         return waiting
 
-    async def _tell(self, action: AwaitPods, pods: list[Raw], *, more: bool) -> None:
+    async def _write_condition(self, action: AwaitPods, pods: list[Raw], *, more: bool) -> None:
         workload = self.caches.get(action.workload)
         if workload is None:
             return

@@ -659,9 +659,9 @@ class PodGuard:
         log.warning("pods run without quota, and are left", what=verdict.sentence)
         for value in workloads:
             if value.key in verdict.evict:
-                self.recorder.tell(resources.WORKLOADS, value.key, value.uid, event)
+                self.recorder.record(resources.WORKLOADS, value.key, value.uid, event)
         for pod in (*verdict.delete, *verdict.end)[:AT_ONCE]:
-            self.recorder.tell(resources.PODS, pod.key, pod.uid, event)
+            self.recorder.record(resources.PODS, pod.key, pod.uid, event)
 
     async def _evict(self, value: Workload, sentence: str) -> None:
         """Evicts a Workload; each time it stays out of its queue for longer."""
@@ -676,7 +676,7 @@ class PodGuard:
             with contextlib.suppress(NotFound):
                 await self.writer.patch(resources.WORKLOADS, value.key, patch, subresource="status")
         self.did["evicted_workloads"] += 1
-        self.recorder.tell(resources.WORKLOADS, value.key, value.uid, events.evicted(reason, sentence))
+        self.recorder.record(resources.WORKLOADS, value.key, value.uid, events.evicted(reason, sentence))
         log.info("workload evicted", workload=str(value.key), reason=reason)
 
     async def _delete(self, pod: RunningPod, sentence: str, *, entitled: bool) -> None:
@@ -688,7 +688,7 @@ class PodGuard:
             async with self.writer.turn(pod.kin.namespace, first=True):
                 await self.writer.delete(resources.PODS, pod.key, pod.uid, grace=grace)
             self.did["ended_pods" if pod.deleted else "deleted_pods"] += 1
-            self.recorder.tell(resources.PODS, pod.key, pod.uid, events.without_quota(sentence))
+            self.recorder.record(resources.PODS, pod.key, pod.uid, events.without_quota(sentence))
 
 
 def account_of(raw: Raw) -> QuotaHolder:

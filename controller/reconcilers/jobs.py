@@ -466,18 +466,18 @@ class JobReconciler(Reconciler[_Decided]):
         """Emits an event about a problem; about a group only one for each sentence, not one for each of its pods."""
         said = (problem.reason, problem.message)
         if not self.kind.grouped or self._problems.get(key) != said:
-            self._tell(problem.about or job, events.failed(*said))
+            self._record(problem.about or job, events.failed(*said))
         self._problems[key] = said
 
     async def _tell_all(self, jobs: Sequence[Raw], event: events.Event) -> None:
         """Emits an event on each of many objects, with pauses for other tasks."""
         for place, each in enumerate(jobs, start=1):
-            self._tell(each, event)
+            self._record(each, event)
             if not place % LARGE:
                 await asyncio.sleep(0)
 
-    def _tell(self, job: Raw, event: events.Event) -> None:
-        self.recorder.tell(self.resource, key_of(job), job["metadata"]["uid"], event)
+    def _record(self, job: Raw, event: events.Event) -> None:
+        self.recorder.record(self.resource, key_of(job), job["metadata"]["uid"], event)
 
 
 def _soonest(waits: Iterable[float | None]) -> float | None:

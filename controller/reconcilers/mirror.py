@@ -49,8 +49,8 @@ class QueueMirror:
                 await self.writer.create(resources.LOCAL_QUEUES, local_queue(raw))
             elif change := moved(raw, found):
                 await self.writer.patch(resources.LOCAL_QUEUES, key, change)
-            elif (raw.get("status") or {}) != (told := status(found)):
-                patch = guarded({"status": told}, raw, version=False)
+            elif (raw.get("status") or {}) != (wanted := status(found)):
+                patch = guarded({"status": wanted}, raw, version=False)
                 await self.writer.patch(resources.QUEUES, key, patch, subresource="status")
         except (AlreadyExists, NotFound):
             pass  # the watch is behind; its event will queue it again

@@ -165,8 +165,8 @@ class NotRunning:
         look.told = found.why
         event = events.not_running(found.running, found.wanted, found.why)
         if job is not None and resource is not None:
-            self.recorder.tell(resource, key_of(job), job["metadata"]["uid"], event)
-        self.recorder.tell(resources.WORKLOADS, key, raw["metadata"]["uid"], event)
+            self.recorder.record(resource, key_of(job), job["metadata"]["uid"], event)
+        self.recorder.record(resources.WORKLOADS, key, raw["metadata"]["uid"], event)
 
     def _job(self, key: Key, raw: Raw) -> tuple[Resource | None, Raw | None]:
         """The job that controls a Workload, as it is in its store."""

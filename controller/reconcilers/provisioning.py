@@ -20,7 +20,7 @@ from controller.cache.reconciler import Reconciler
 from controller.cache.refusals import Refusals
 from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
-from controller.kube.store import HEARD_AT_ONCE, Store
+from controller.kube.store import NOTIFIED_AT_ONCE, Store
 from controller.settings import ControllerSettings
 from core.actions import Action, Create, Write, Writes
 from core.jobs import meta
@@ -128,7 +128,7 @@ class Provisioning(Reconciler[ProvisioningSituation]):
         for place, key in enumerate(self.caches.workloads.keys(), start=1):
             if selects(key):
                 self.queue.add(key)
-            if not place % HEARD_AT_ONCE:
+            if not place % NOTIFIED_AT_ONCE:
                 yield
 
     def _concerned(self, key: Key) -> bool:

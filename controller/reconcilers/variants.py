@@ -16,7 +16,7 @@ from controller.cache.reconciler import Reconciler
 from controller.cache.refusals import Refusals
 from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
-from controller.kube.store import HEARD_AT_ONCE
+from controller.kube.store import NOTIFIED_AT_ONCE
 from core.actions import Action, Create, Wait, Write, Writes
 from core.model import ClusterQueue, Workload
 from core.model.events import failed
@@ -58,7 +58,7 @@ class Variants(Reconciler[VariantFamily]):
     def _look_at_all(self, keys: Iterable[Key]) -> Iterator[None]:
         for place, key in enumerate(keys, start=1):
             self._look_at(self.caches.get(key))
-            if not place % HEARD_AT_ONCE:
+            if not place % NOTIFIED_AT_ONCE:
                 yield
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:

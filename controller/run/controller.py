@@ -32,7 +32,7 @@ from controller.kube.errors import ApiError
 from controller.kube.events import EventSender
 from controller.kube.flow.budget import Budget
 from controller.kube.reflector import Reflector
-from controller.kube.store import HEARD_AT_ONCE
+from controller.kube.store import NOTIFIED_AT_ONCE
 from controller.metrics.counters import QueueingMetrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.series import Series
@@ -306,7 +306,7 @@ class Controller:
         async for page in self.client.pages(resource):
             for place, raw in enumerate(page["items"], start=1):
                 store.put_from_write(raw)
-                if not place % HEARD_AT_ONCE:
+                if not place % NOTIFIED_AT_ONCE:
                     await asyncio.sleep(0)
 
     async def _lead(self) -> None:

@@ -26,7 +26,7 @@ from controller.kube.workqueue import WorkQueue
 from core.model import Key, Raw, StayPending, Workload, events
 from core.wire.conditions import status_patch, texts
 from core.workload import transitions
-from core.workload.lifecycle import tells_gate
+from core.workload.lifecycle import shows_gate
 
 log = structlog.get_logger(__name__)
 
@@ -103,9 +103,9 @@ class WaitReasons:
             log.info(
                 "workload waits", workload=str(key), cluster_queue=queue, reason=decision.reason, why=decision.message
             )
-        if tells_gate(workload):  # decided before the status told its end
-            self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.gate_cleared())
-        self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.waits(decision.reason, decision.message))
+        if shows_gate(workload):  # decided before the status told its end
+            self.recorder.record(resources.WORKLOADS, key, workload.uid, events.gate_cleared())
+        self.recorder.record(resources.WORKLOADS, key, workload.uid, events.waits(decision.reason, decision.message))
         return None
 
     async def _write_numbers(self, key: Key) -> float | None:

@@ -30,7 +30,7 @@ from core.queue.routing import queueable, still_judged
 from core.state.drain import drain_in_steps
 from core.wire.conditions import status_patch
 from core.workload import transitions
-from core.workload.lifecycle import tells_gate
+from core.workload.lifecycle import shows_gate
 
 log = structlog.get_logger(__name__)
 
@@ -326,7 +326,7 @@ class Scheduler:
         def tell() -> None:
             waited = now - queued
             log.info("quota reserved", workload=str(workload.key), cluster_queue=cluster_queue)
-            if tells_gate(workload):  # decided before the status told its end
+            if shows_gate(workload):  # decided before the status told its end
                 self._event(workload, events.gate_cleared())
             self._event(workload, events.quota_reserved(cluster_queue, waited, decision.considered))
             if after.holds(names.Condition.ADMITTED):
@@ -359,4 +359,4 @@ class Scheduler:
         return after, tell
 
     def _event(self, workload: Workload, event: events.Event) -> None:
-        self.recorder.tell(resources.WORKLOADS, workload.key, workload.uid, event)
+        self.recorder.record(resources.WORKLOADS, workload.key, workload.uid, event)

@@ -68,7 +68,7 @@ class WaitEvents:
         """The same for workloads whose reason was not known."""
         self._news: Turns[Key] = Turns(newest_first=True)
         """Workloads to check now."""
-        self._told: dict[Key, str] = {}
+        self._recorded: dict[Key, str] = {}
         """Workloads with an event, and its reason, or its message where they wait for admission checks."""
         self._remind_at: OrderedDict[Key, float] = OrderedDict()
         """When to repeat these events, soonest first."""
@@ -118,8 +118,8 @@ class WaitEvents:
             return EACH_SECONDS
         key = keys.pop()
         if keys is self._reminders:
-            self._told.pop(key, None)
-        return seconds if self._tell(key, now) else 0.0
+            self._recorded.pop(key, None)
+        return seconds if self._record_wait(key, now) else 0.0
 
     async def _until_due(self) -> None:
         """Wait for a change, or for the first that is due."""
@@ -135,7 +135,7 @@ class WaitEvents:
         key = key_of(new or old or {})
         status = (new or {}).get("status") or {}
         if new is None or (status.get("admission") and not status.get("admissionChecks")):
-            for known in (self._later, self._again, self._told, self._remind_at):
+            for known in (self._later, self._again, self._recorded, self._remind_at):
                 known.pop(key, None)
             self._news.discard(key)
             self._reminders.discard(key)
@@ -145,12 +145,12 @@ class WaitEvents:
             self._later[key] = self._clock() + SETTLE_SECONDS
             self._woken.set()
 
-    def _tell(self, key: Key, now: float) -> bool:
+    def _record_wait(self, key: Key, now: float) -> bool:
         """Emits the event why the workload waits, unless the Job has it; returns whether there was a reason."""
         workload, raw = self.caches.get(key), self.caches.workloads.get(key)
         checks = awaited(workload) if workload is not None else ""
         if workload is None or raw is None or not (checks or _pending(workload)):
-            self._told.pop(key, None)
+            self._recorded.pop(key, None)
             self._remind_at.pop(key, None)
             return False
         if checks:
@@ -165,14 +165,14 @@ class WaitEvents:
             return False
         self._tell_job(key, raw, events.job_waits(state.pending.where(key) or "", reason, message))
         if workload.condition(names.Condition.QUOTA_RESERVED) is None:
-            self.recorder.tell(resources.WORKLOADS, key, workload.uid, events.waits(reason, message))
+            self.recorder.record(resources.WORKLOADS, key, workload.uid, events.waits(reason, message))
         return True
 
     def _news_of(self, key: Key, reason: str, now: float) -> bool:
         """Whether a Job was not told this yet; from now on it is."""
-        if self._told.get(key) == reason:
+        if self._recorded.get(key) == reason:
             return False
-        self._told[key] = reason
+        self._recorded[key] = reason
         self._remind_at[key] = now + REMIND_AFTER_SECONDS
         self._remind_at.move_to_end(key)
         self._reminders.discard(key)
@@ -183,7 +183,7 @@ class WaitEvents:
         job = self._job(raw)
         if job is not None:
             resource, name, uid = job
-            self.recorder.tell(resource, Key(key.namespace, name), uid, event)
+            self.recorder.record(resource, Key(key.namespace, name), uid, event)
         return job is not None
 
     def _job(self, raw: Raw) -> tuple[Resource, str, str] | None:

@@ -100,7 +100,7 @@ def finished_there(g: Group) -> Action | None:
         if not g.assigned:
             return Wait()
         text = f'Remote workload on worker cluster "{worker.name}" is out of sync with its user job, '
-        return _checked(g, CheckState.RETRY, f"{text}resetting for re-dispatch", "out of sync", told=True)
+        return _checked(g, CheckState.RETRY, f"{text}resetting for re-dispatch", "out of sync", emits=True)
     if found["reason"] == FinishedReason.WORKLOAD_SLICE_REPLACED:
         return Wait() if g.successor is not None or g.check is None else _gone(g)
     if copy := _status_of(g, worker):
@@ -124,7 +124,7 @@ def evicted_there(g: Group) -> Action | None:
     if not g.assigned:
         return None
     text = f'Workload evicted on worker cluster: "{worker.name}", resetting for re-admission. '
-    return _checked(g, CheckState.RETRY, f'{text}Previously: "{g.check.state}"', "retry", told=True, previously=False)
+    return _checked(g, CheckState.RETRY, f'{text}Previously: "{g.check.state}"', "retry", emits=True, previously=False)
 
 
 def evicted_here(g: Group) -> Action | None:
@@ -200,7 +200,7 @@ def refused_there(g: Group) -> Action | None:
         return None
     wait = worker.job_refused_since + REFUSED_SECONDS - g.now
     text = f'Worker cluster "{worker.name}" {worker.malformed or f"does not take the job: {worker.job_refused}"}'
-    return Wait(wait) if wait > 0 else _checked(g, CheckState.RETRY, text, "refused", told=True)
+    return Wait(wait) if wait > 0 else _checked(g, CheckState.RETRY, text, "refused", emits=True)
 
 
 def awaited(g: Group) -> Action | None:
@@ -377,18 +377,18 @@ def _with(g: Group, state: str, message: str, since: float | None = None) -> Wor
 
 
 def _checked(
-    g: Group, state: str, message: str, why: Why, *, told: bool = False, previously: bool = True
+    g: Group, state: str, message: str, why: Why, *, emits: bool = False, previously: bool = True
 ) -> Action | None:
     assert g.check is not None
     text = f'{message}, Previously: "{g.check.state}"' if previously else message
-    return _update(g, _with(g, state, text), why, text if told else "")
+    return _update(g, _with(g, state, text), why, text if emits else "")
 
 
 def _update(g: Group, after: Workload, why: Why, message: str = "") -> Patch | None:
     """Returns the write that changes the status; ``message`` is that of an event."""
     assert g.local is not None
-    told = [Event(WARNING if why in WARNS else NORMAL, names.Event.MULTIKUEUE, message)] if message else []
+    emitted = [Event(WARNING if why in WARNS else NORMAL, names.Event.MULTIKUEUE, message)] if message else []
     begins = after.holds(Condition.ADMITTED) and not g.local.holds(Condition.ADMITTED)
     if why == "admit" and begins and after.admission is not None:
-        told.append(admitted_by_checks(after, g.now))
-    return status(g.local, after, why, *told)
+        emitted.append(admitted_by_checks(after, g.now))
+    return status(g.local, after, why, *emitted)

@@ -107,7 +107,7 @@ class Course:
             until.append(max(end, last))
         return sum(b - a for a, b in zip(since, until, strict=False) if a is not None)
 
-    def tell(self, at: float, reason: str, message: str) -> None:
+    def record(self, at: float, reason: str, message: str) -> None:
         """It waits for this reason; as in a condition, a text that alone is new replaces the old one."""
         if self.waits and self.waits[-1][1] == reason:
             at = self.waits.pop()[0]
@@ -287,7 +287,7 @@ class Simulation:
                         case Reserve():
                             self._reserve(decision, now)
                         case StayPending():
-                            self.timeline.courses[decision.workload.key].tell(now, decision.reason, decision.message)
+                            self.timeline.courses[decision.workload.key].record(now, decision.reason, decision.message)
                             if decision.gated:
                                 self._gate(decision, now)
                             for victim in decision.victims:
@@ -328,7 +328,7 @@ class Simulation:
             if not self.checks[name].elsewhere:
                 self._expect(now + self.checks[name].takes, key, _What.CHECKED, self.reservations[key])
         message = f"The workload has not all checks ready: {', '.join(asked)}"
-        self.timeline.courses[key].tell(now, names.AdmittedReason.UNSATISFIED_ADMISSION_CHECKS, message)
+        self.timeline.courses[key].record(now, names.AdmittedReason.UNSATISFIED_ADMISSION_CHECKS, message)
 
     def _check(self, key: Key, now: float) -> None:
         """The checks whose time has passed have their verdicts."""
@@ -404,7 +404,7 @@ class Simulation:
         self._set(evicted)
         if evicted.key in self.held:
             self._free(evicted.key)
-            self.timeline.courses[evicted.key].tell(now, reason, message)
+            self.timeline.courses[evicted.key].record(now, reason, message)
         elif self._running(evicted.key):
             self._end(evicted.key, now, reason, message, preemptor)
         else:
@@ -489,7 +489,7 @@ class Simulation:
                 course = self.timeline.courses[entry.workload.key]
                 if not course.waits:
                     text = f"not looked at yet: {place} of ClusterQueue {name} come before it"
-                    course.tell(self.timeline.end, names.PendingReason.PENDING_EVALUATION, text)
+                    course.record(self.timeline.end, names.PendingReason.PENDING_EVALUATION, text)
         for key, course in self.timeline.courses.items():
             workload = self.workloads.get(key)
             if workload is None or course.finished is not None or key in self.line or self._running(key):
@@ -500,7 +500,7 @@ class Simulation:
                 reason = names.PendingReason.ADMISSION_GATED
                 message = f"Admission is gated by: {','.join(workload.gates)}"
             if reason:
-                course.tell(self.timeline.end, reason, f"{message}: {stopped}" if stopped else message)
+                course.record(self.timeline.end, reason, f"{message}: {stopped}" if stopped else message)
 
 
 def _written(workload: Workload) -> Workload:

@@ -195,12 +195,12 @@ def why_waiting(state: State, workload: Workload) -> tuple[str, str]:
     As in Kueue, the status is written only for workloads that were decided: for the others the answer is that of an
     equal workload, or of the head of a queue that keeps its order.
     """
-    told = workload.condition(Condition.QUOTA_RESERVED)
+    condition = workload.condition(Condition.QUOTA_RESERVED)
     entry = state.pending.entry(workload.key)
     if entry is not None and entry.group.parked and entry.group.message:
         return entry.group.reason, entry.group.message
-    if told is not None and not told.status and told.reason not in _NOT_LOOKED_AT:
-        return told.reason, told.message
+    if condition is not None and not condition.status and condition.reason not in _NOT_LOOKED_AT:
+        return condition.reason, condition.message
     name = state.pending.where(workload.key)
     head = state.pending.head(name) if name is not None else None
     if name is None or head is None or head is entry:

@@ -198,7 +198,7 @@ def requeued(w: Workload, s: Surroundings) -> Action | None:
     return status(w, transitions.requeued(w, reason, message, s.now), "requeue")
 
 
-def tells_gate(w: Workload) -> bool:
+def shows_gate(w: Workload) -> bool:
     """Whether QuotaReserved reports an admission gate, which may be gone. A closed preemption gate has the same reason:
     the cycle decides that.
     """
@@ -208,7 +208,7 @@ def tells_gate(w: Workload) -> bool:
 
 def gates(w: Workload, s: Surroundings) -> Action | None:
     """A gate keeps a Workload out of the queue until it is removed; more severe reasons are reported first."""
-    if w.holds(names.Condition.QUOTA_RESERVED) or bool(w.gates) == tells_gate(w) or why_not_queued(w, s)[0]:
+    if w.holds(names.Condition.QUOTA_RESERVED) or bool(w.gates) == shows_gate(w) or why_not_queued(w, s)[0]:
         return None
     if w.gates:
         after = transitions.waiting(w, PendingReason.ADMISSION_GATED, f"{_GATED}{','.join(w.gates)}", s.now)
@@ -392,7 +392,7 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
         return reason, message
     if s.bypassed and (old is None or old.reason in _UNTOLD):
         return s.bypassed, BYPASSED
-    gated = old is not None and old.reason == PendingReason.ADMISSION_GATED and not tells_gate(w)
+    gated = old is not None and old.reason == PendingReason.ADMISSION_GATED and not shows_gate(w)
     if w.parent and old is not None and old.reason in OF_A_QUEUE:
         return PendingReason.PENDING_EVALUATION, _EVALUATED
     if gated or (old is not None and old.reason in _OF_THE_CYCLE):

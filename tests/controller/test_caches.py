@@ -13,7 +13,7 @@ from api import resources
 from api.objects import Raw
 from controller.cache.caches import Caches, Interned
 from controller.cache.sweeps import Sweeps
-from controller.kube.store import HEARD_AT_ONCE
+from controller.kube.store import NOTIFIED_AT_ONCE
 from controller.run.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Workload
@@ -99,7 +99,7 @@ def test_the_first_reading_leaves_room_for_others_and_misses_no_change_meanwhile
     known.append(len(caches.state.workloads))
     for _ in reading:
         known.append(len(caches.state.workloads))
-    assert max(after - before for before, after in pairwise(known)) <= HEARD_AT_ONCE, "webhooks have to wait"
+    assert max(after - before for before, after in pairwise(known)) <= NOTIFIED_AT_ONCE, "webhooks have to wait"
     assert caches.started
     assert (asked(caches, "w1"), asked(caches, "w199"), asked(caches, "new")) == (3000, 3000, 1000)
     assert caches.get(Key("ns", "w198")) is None
@@ -136,7 +136,7 @@ def test_an_overhead_that_changes_makes_all_workloads_be_read_again_in_steps() -
     read = [0]
     while sweeps.step():
         read.append(sum(asked(caches, name) == 3000 for name in names))
-    assert max(after - before for before, after in pairwise(read)) <= HEARD_AT_ONCE, "webhooks have to wait"
+    assert max(after - before for before, after in pairwise(read)) <= NOTIFIED_AT_ONCE, "webhooks have to wait"
     assert [asked(caches, name) for name in names] == [3000] * 100
 
 

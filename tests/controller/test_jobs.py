@@ -61,7 +61,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         """Keep one."""
         self.events.append(event)
 

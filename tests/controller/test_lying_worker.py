@@ -115,7 +115,7 @@ def remote_of(connection: Connection, *, local: Callable[[Key], Raw | None] = la
         "multikueue",
         rows=rows([BATCH_JOB]),
         may_write=lambda: True,
-        heard=Mock(),
+        changed=Mock(),
         turned=Mock(),
         local=local,
         clock=time.time,

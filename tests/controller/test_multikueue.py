@@ -59,7 +59,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         self.events.append(event)
 
 
@@ -131,7 +131,7 @@ class World:
             "multikueue",
             rows=self.caches.rows.values(),
             may_write=lambda: True,
-            heard=lambda remote, key: None,
+            changed=lambda remote, key: None,
             turned=lambda remote: clusters._remote_turned(cluster, remote),
             clock=lambda: self.now,
         )
@@ -836,7 +836,7 @@ def test_queues_that_may_not_be_read_do_not_make_a_worker_lost() -> None:
         "multikueue",
         rows=world.caches.rows.values(),
         may_write=lambda: True,
-        heard=Mock(),
+        changed=Mock(),
         turned=Mock(),
         requoted=told,
     )

@@ -168,7 +168,7 @@ class Manager(World):
             "multikueue",
             rows=self.caches.rows.values(),
             may_write=lambda: True,
-            heard=self.multikueue._changed_there,
+            changed=self.multikueue._changed_there,
             turned=lambda remote: clusters._remote_turned(clusters._known["kueue"], remote),
             clock=lambda: self.now,
         )

@@ -62,7 +62,7 @@ class Place:
             raise self.error
         return (self.pods, self.more) if resource is resources.PODS else (self.events, False)
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         self.told.append((resource.kind, f"{key}", event))
 
     def observe(self, name: str = "a", namespace: str = "ns", **state: Any) -> None:

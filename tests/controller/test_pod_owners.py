@@ -47,7 +47,7 @@ class Waits:
 
 
 class Quiet:
-    def tell(self, *_: Any) -> None:
+    def record(self, *_: Any) -> None:
         pass
 
 

@@ -48,7 +48,7 @@ class Told:
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         self.events.append((event.reason, event.message))
 
 

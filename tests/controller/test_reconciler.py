@@ -59,7 +59,7 @@ class World:
     async def delete(self, resource: Resource, key: Key, uid: str) -> None:
         self._write("delete", resource, key.name)
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         self.events.append((uid, event.reason))
 
 

@@ -98,7 +98,7 @@ class Told:
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         self.reasons.append(event.reason)
 
 

@@ -124,7 +124,7 @@ def _seen(job: Raw) -> Raw:
 class Silent:
     """Nobody listens to events here."""
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         """Say nothing."""
 
 

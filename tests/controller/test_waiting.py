@@ -60,7 +60,7 @@ class Place:
     def has_room(self, namespace: str) -> bool:
         return self.room and namespace not in self.full
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         self.told.append((f"{resource.kind} {key.name}", event))
 
     def newer(self, raw: Raw) -> Raw:
@@ -273,7 +273,7 @@ def test_nothing_is_kept_of_a_workload_that_is_gone() -> None:
     for job in ("first", "second"):
         place.caches.workloads.remove_from_write(("ns", f"job-{job}"), f"Workload-job-{job}")
     waiting = place.waiting
-    assert not any((waiting._told, waiting._later, waiting._again, waiting._remind_at))
+    assert not any((waiting._recorded, waiting._later, waiting._again, waiting._remind_at))
     assert not len(waiting._news) + len(waiting._reminders)
 
 

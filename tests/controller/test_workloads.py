@@ -88,7 +88,7 @@ QUOTA: Raw = {"admission": {"clusterQueue": "cq", "podSetAssignments": ASSIGNED}
 class Silent:
     """A recorder that keeps nothing."""
 
-    def tell(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
         """Forget one."""
 
 

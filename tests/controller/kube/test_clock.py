@@ -33,7 +33,7 @@ def test_before_any_answer_the_local_time_is_used() -> None:
 def test_the_time_of_an_answer_counts_and_then_what_has_passed_since() -> None:
     time = Time()
     clock = time.clock()
-    clock.heard("Tue, 02 Jun 2026 10:00:00 GMT")
+    clock.observed("Tue, 02 Jun 2026 10:00:00 GMT")
     time.passed += 30
     time.wall += timedelta(days=300)
     assert clock.now() == datetime(2026, 6, 2, 10, 0, 30, tzinfo=UTC)
@@ -55,10 +55,10 @@ def test_the_time_of_an_answer_counts_and_then_what_has_passed_since() -> None:
 )
 def test_a_date_that_is_none_changes_nothing(date: str) -> None:
     clock = Time().clock()
-    clock.heard(date)
+    clock.observed(date)
     assert clock.now() == OURS
-    clock.heard("Tue, 02 Jun 2026 10:00:00 GMT")
-    clock.heard(date)
+    clock.observed("Tue, 02 Jun 2026 10:00:00 GMT")
+    clock.observed(date)
     assert clock.now() == datetime(2026, 6, 2, 10, tzinfo=UTC)
 
 

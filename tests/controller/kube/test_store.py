@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.objects import Key, Raw
-from controller.kube.store import HEARD_AT_ONCE, REMEMBERED_SECONDS, SLICE, Store, verbatim
+from controller.kube.store import NOTIFIED_AT_ONCE, REMEMBERED_SECONDS, SLICE, Store, verbatim
 
 
 def thing(name: str, version: int | str, uid: str = "", color: str = "red", **metadata: Any) -> Raw:
@@ -91,7 +91,7 @@ def test_a_late_listener_gets_each_object_once_and_then_its_changes(store: Store
     for _ in catching_up:
         pass
     assert heard.count((None, "green")) == 1
-    assert len(heard) == 3 + 50 - HEARD_AT_ONCE - 2, "n48 went and n47 was told as another before their turn came"
+    assert len(heard) == 3 + 50 - NOTIFIED_AT_ONCE - 2, "n48 went and n47 was told as another before their turn came"
 
 
 def test_a_list_is_entered_and_what_it_lacks_deleted_in_small_steps(store: Store[Raw]) -> None:
