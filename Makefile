@@ -84,11 +84,12 @@ bench: tools ## Measure latency, throughput and cost
 	@$(BIN)/python -m bench.start --queues 500 --workloads 5000
 	@test -z "$(KUEUE_CRD)" || $(BIN)/python -m bench.writes "$(KUEUE_CRD)"
 
-oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder
-	@cycles=0; scenarios=0; \
-	$(BIN)/python -m bench.oracle $(CYCLE) || cycles=$$?; \
-	$(BIN)/python -m bench.played $(SCENARIOS) || scenarios=$$?; \
-	exit $$((cycles > scenarios ? cycles : scenarios))
+oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder; TOPOLOGY=folder, by itself only that
+	@worst=0; run() { $(BIN)/python -m "$$@" || { code=$$?; worst=$$((code > worst ? code : worst)); }; }; \
+	$(if $(and $(TOPOLOGY),$(filter file,$(origin CYCLE)),$(filter file,$(origin SCENARIOS))),, \
+	run bench.oracle $(CYCLE); run bench.played $(SCENARIOS);) \
+	$(if $(TOPOLOGY),run bench.topology_oracle $(TOPOLOGY);) \
+	exit $$worst
 
 format: $(STAMP) ## Put the code in order
 	$(BIN)/ruff check --fix .

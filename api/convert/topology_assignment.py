@@ -1,13 +1,13 @@
 """Topology assignments: domain by domain (v1beta1), or in slices that store common parts of domains once (v1beta2)."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Final
 
 from api.objects import Raw
 
-ROOM: Final = 2_000_000
+ROOM: Final = 6_000_000
 """The maximum number of characters of all domains that are converted together. A slice can define billions of domains
 in a few bytes, and an object can have hundreds of slices; what is left out is kept by the round trip.
 """
@@ -63,23 +63,28 @@ def slices(assignment: Raw) -> Raw:
     levels = assignment.get("levels") or []
     if not found:
         return {"levels": levels, "slices": []}
-    counts = [domain["count"] for domain in found]
-    by_level = zip(*(domain["values"] for domain in found), strict=False)
-    part = {
-        "domainCount": len(found),
-        "valuesPerLevel": [_level(list(values)) for values in by_level],
-        "podCounts": {"universal": counts[0]} if len(set(counts)) == 1 else {"individual": counts},
+    one = part([domain["values"] for domain in found], [domain["count"] for domain in found])
+    return {"levels": levels, "slices": [one]}
+
+
+def part(values: Sequence[Sequence[str]], counts: Sequence[int]) -> Raw:
+    """Returns the slice of these domains: for each level a common value, or what is left of the values without their
+    common prefix and suffix.
+    """
+    return {
+        "domainCount": len(counts),
+        "valuesPerLevel": [_level(list(level)) for level in zip(*values, strict=False)],
+        "podCounts": {"universal": counts[0]} if len(set(counts)) == 1 else {"individual": list(counts)},
     }
-    return {"levels": levels, "slices": [part]}
 
 
 def _level(values: list[str]) -> Raw:
     if len(set(values)) == 1:
         return {"universal": values[0]}
-    prefix = _common(values)
-    rest = [value[len(prefix) :] for value in values]
-    suffix = _common([value[::-1] for value in rest])[::-1]
-    roots = [value[: len(value) - len(suffix)] for value in rest]
+    suffix = _common([value[::-1] for value in values])[::-1]
+    left = [value[: len(value) - len(suffix)] for value in values]
+    prefix = _common(left)  # of what is left: no letter of the shortest value is in both
+    roots = [value[len(prefix) :] for value in left]
     shared = {"prefix": prefix, "suffix": suffix}
     return {"individual": {**{key: value for key, value in shared.items() if value}, "roots": roots}}
 

@@ -1,0 +1,62 @@
+"""The stored form of assignments: short, exact both ways, and within the limits of an object."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.model import TopologyAssignment, TopologyDomain
+from core.topology.encoding import MOST_SLICES, encode, truncated
+from core.wire.decode import topology_assignment
+
+HOSTNAME = ("kubernetes.io/hostname",)
+OBJECT_BYTES = 1_500_000
+"""What etcd stores of one object at most, by default."""
+
+HOSTS = st.text("ab-1", min_size=1, max_size=8)
+DOMAINS = st.lists(st.builds(TopologyDomain, st.tuples(HOSTS), st.integers(1, 5)), min_size=1, max_size=12)
+
+
+def assignment(*hosts: str, count: int = 1) -> TopologyAssignment:
+    return TopologyAssignment(HOSTNAME, tuple(TopologyDomain((host,), count) for host in hosts))
+
+
+@given(DOMAINS, st.booleans())
+def test_what_is_stored_is_read_again(domains: list[TopologyDomain], by_prefix: bool) -> None:
+    made = TopologyAssignment(HOSTNAME, tuple(domains))
+    assert topology_assignment(encode(made, by_prefix=by_prefix)) == made
+
+
+@given(DOMAINS)
+def test_slices_by_prefix_are_never_longer_than_one(domains: list[TopologyDomain]) -> None:
+    made = TopologyAssignment(HOSTNAME, tuple(domains))
+    assert len(orjson.dumps(encode(made))) <= len(orjson.dumps(encode(made, by_prefix=False)))
+
+
+def test_hosts_of_different_pools_are_in_slices_of_their_own() -> None:
+    pools = [f"gke-{pool}-0a0b0c0d-{number:04}" for pool in ("red", "green") for number in range(20)]
+    slices = encode(assignment(*pools))["slices"]
+    assert [each["domainCount"] for each in slices] == [20, 20]
+    assert len(encode(assignment(*pools), by_prefix=False)["slices"]) == 1
+
+
+@pytest.mark.parametrize(
+    "pattern", ["ip-10-{a}-{b}-{c}.eu-west-1.compute.internal", "gke-pool-{a}-{b}{c}", "n{a}x{b}x{c}"]
+)
+def test_40000_nodes_are_stored_in_one_object(pattern: str) -> None:
+    hosts = [pattern.format(a=n // 2500, b=n // 50 % 50, c=n % 50) for n in range(40_000)]
+    made = encode(assignment(*sorted(hosts), count=8))
+    assert len(orjson.dumps(made)) < OBJECT_BYTES
+    assert len(made["slices"]) <= MOST_SLICES
+    found = topology_assignment(made)
+    assert found is not None
+    assert len(found.domains) == 40_000
+
+
+def test_the_first_pods_are_kept() -> None:
+    made = assignment("a", "b", "c", count=4)
+    assert [(each.values[0], each.count) for each in truncated(made, 6).domains] == [("a", 4), ("b", 2)]
+    assert truncated(made, 12) == made
+    assert truncated(made, 0).domains == ()
