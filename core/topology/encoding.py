@@ -64,9 +64,7 @@ def _runs(domains: Sequence[TopologyDomain]) -> list[Sequence[TopologyDomain]]:
     longest = max(map(len, prefixes))
     runs: list[Sequence[TopologyDomain]] = [domains]
     for most in range(longest, 0, -1):
-        chosen = [
-            next((prefix for prefix in reversed(each[:most]) if shared[prefix] > 1), "") for each in prefixes
-        ]
+        chosen = [next((prefix for prefix in reversed(each[:most]) if shared[prefix] > 1), "") for each in prefixes]
         places = [[place for place, _ in run] for _, run in groupby(enumerate(chosen), key=lambda each: each[1])]
         if len(places) <= MOST_SLICES:
             return [[domains[place] for place in run] for run in places]
