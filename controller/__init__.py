@@ -1,1 +1,3 @@
-"""The doing: stores, reconcilers, scheduler loop. Imports ``core`` and ``api``; never ``webhook`` or ``certs``."""
+"""Reads, writes and reconciles: stores, reconcilers, the loop of the scheduler. Imports ``core`` and ``api``; never
+``webhook`` or ``certs``.
+"""

@@ -1,1 +1,4 @@
-"""The judgement: pure functions on frozen values. No I/O, no clock (``now`` is an argument); imports only ``api``."""
+"""Decides, on values: no I/O and no clock (``now`` is an argument). Only ``core.state`` holds data that changes.
+
+It imports only ``api``.
+"""

@@ -48,7 +48,7 @@ STOOD_SECONDS = 10.0
 """A watch that lasted this long was healthy: the next failure starts with the shortest wait."""
 ABSENT_SECONDS = 5.0
 """How often an optional resource that is not served is looked for."""
-POLITE_END_SECONDS = 0.1
+PAUSE_AFTER_WATCH_SECONDS = 0.1
 READ_AT_ONCE = 16 * 1024
 """So many bytes of objects, which take a third of a millisecond, are decoded before other tasks can run: two hundred
 objects arrive together when the cache is read, and those of several resources at the same time. An admission call takes
@@ -165,7 +165,7 @@ class Reflector(Generic[T]):
                 await self._recover(error, self._clock() - began)
             else:
                 self._failures = 0
-                await self._sleep(POLITE_END_SECONDS)
+                await self._sleep(PAUSE_AFTER_WATCH_SECONDS)
 
     async def _recover(self, error: ApiError, stood: float) -> None:
         """Decides how to continue after an error: a new list, another way to list, or only a wait."""

@@ -38,7 +38,7 @@ from controller.settings import ControllerSettings
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, reserved, since
 from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge
 from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, over, overlap
-from core.guard.pods import Kin, Lean, PodShape, RunningPod
+from core.guard.pods import Accounting, Kin, Lean, PodShape, RunningPod
 from core.jobs import meta
 from core.jobs.kinds import POD
 from core.jobs.kinds.pod import OF_GROUPS, parent
@@ -336,9 +336,7 @@ class PodGuard:
             self._grant(counted, now)  # computes what is reserved
             pods, has, size = (counted.shapes, counted.going), counted.reserved, self._size(counted, now)
             if share := overlap(*pods, has, size):
-                known = self._containers(self._workloads(counted.account))
-                injected, limited = self.settings.guard.injected, self._limited()
-                share = overlap(*pods, has, size, injected=injected, known=known, limited=limited)
+                share = overlap(*pods, has, size, accounting=self._accounting(self._workloads(counted.account)))
         counted.spent = Spent(spent, now, share)
 
     def _size(self, counted: CountedPods, now: float) -> Grant:
@@ -383,9 +381,13 @@ class PodGuard:
         found = excess(counted.shapes, has)
         if not found:
             return found
+        return excess(counted.shapes, has, accounting=self._accounting(self._workloads(counted.account)))
+
+    def _accounting(self, workloads: Iterable[Workload]) -> Accounting:
+        """What of the requests of pods of these Workloads is counted."""
         injected = self.settings.guard.injected
-        known = self._containers(self._workloads(counted.account)) if injected else frozenset()
-        return excess(counted.shapes, has, injected=injected, known=known, limited=self._limited())
+        known = self._containers(workloads) if injected else frozenset()
+        return Accounting(injected, known, self._limited())
 
     def _limited(self) -> frozenset[str]:
         """The resources of which there is quota: those that any ClusterQueue covers, not only that of the Workload. A
@@ -596,9 +598,7 @@ class PodGuard:
                 budget=self._budget(counted, now),
                 current=counted.grant,
                 terminating_seconds=self.settings.guard.terminating_seconds,
-                injected=self.settings.guard.injected,
-                known=self._containers(workloads),
-                limited=self._limited(),
+                accounting=self._accounting(workloads),
             )
             if verdict is not None and self._ends(namespace):
                 verdict = replace(verdict, evict=(), delete=())

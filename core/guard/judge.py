@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from api import quantity
 from core.guard.grants import STOPS_SECONDS, Grant, evicted_at, holds, reserved
 from core.guard.overlap import OverlapBudget, over, surplus
-from core.guard.pods import PodShape, RunningPod, totals
-from core.model import Key, Requests, Workload
+from core.guard.pods import ALL_REQUESTS, Accounting, PodShape, RunningPod, totals
+from core.model import Key, Workload
 
 LEAVES_SECONDS: Final = 5.0
 """So long pods that had quota may run on without it: the controller of an ended job, or of one with fewer pods, deletes
@@ -59,12 +59,10 @@ def excess(
     shapes: Mapping[PodShape, int],
     has: Grant,
     *,
-    injected: Requests | None = None,
-    known: frozenset[str] = frozenset(),
-    limited: frozenset[str] | None = None,
+    accounting: Accounting = ALL_REQUESTS,
 ) -> tuple[Excess, ...]:
-    """Returns what runs beyond the grant; ``shapes`` are the pods that run. ``totals`` has the other arguments."""
-    pods, requests = totals(shapes, injected, known, limited)
+    """Returns what runs beyond the grant; ``shapes`` are the pods that run. ``accounting``: what of them is counted."""
+    pods, requests = totals(shapes, accounting)
     found = [Excess("pods", pods, has.pods)] if pods > has.pods else []
     over = (name for name in sorted(requests) if requests[name] > has.requests.get(name, 0))
     return (*found, *(Excess(name, requests[name], has.requests.get(name, 0)) for name in over))
@@ -89,9 +87,7 @@ def judge(
     budget: OverlapBudget,
     terminating_seconds: float,
     current: Grant | None = None,
-    injected: Requests | None = None,
-    known: frozenset[str] = frozenset(),
-    limited: frozenset[str] | None = None,
+    accounting: Accounting = ALL_REQUESTS,
 ) -> GuardVerdict | None:
     """Returns what to stop so that no pod of a job runs without quota; None where all have it. ``current`` is what is
     granted now, where ``has`` has more: what was granted a moment ago, which its pods may still use.
@@ -108,11 +104,11 @@ def judge(
     late = tuple(each.pod for each in living if each.pod.deleted)
     leaving = [each.pod for each in charged if not counts(each.pod, now, terminating_seconds)]
     leaving = [each for each in leaving if not over(each, now)]
-    end = surplus(leaving, shapes, reserved(workloads), budget, now, injected=injected, known=known, limited=limited)
-    found = excess(shapes, has, injected=injected, known=known, limited=limited)
+    end = surplus(leaving, shapes, reserved(workloads), budget, now, accounting=accounting)
+    found = excess(shapes, has, accounting=accounting)
     if not found:
         if (alone := _uncontrolled(living)) and current is not None:
-            found = excess(shapes, current, injected=injected, known=known, limited=limited)
+            found = excess(shapes, current, accounting=accounting)
         if found:
             return GuardVerdict(sentence(found), delete=alone, end=end)
         return _overlapping(leaving, shapes, end, workloads, budget)
@@ -120,7 +116,7 @@ def judge(
     strays = tuple(each.pod for each in living if each.stray and not each.pod.deleted)
     own = [each.pod for each in living if not each.stray and not each.pod.deleted]
     text = sentence(found)
-    if not excess(shapes_of(own), has, injected=injected, known=known, limited=limited):
+    if not excess(shapes_of(own), has, accounting=accounting):
         return GuardVerdict(text, delete=strays, end=end)
     holders = [each for each in workloads if holds(each)]
     evict = tuple(each.key for each in holders if not evicted_at(each))

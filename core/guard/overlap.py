@@ -15,8 +15,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from core.guard.grants import Grant
-from core.guard.pods import PodShape, RunningPod, totals
-from core.model import Requests
+from core.guard.pods import ALL_REQUESTS, Accounting, PodShape, RunningPod, totals
 
 SHARE: Final = 0.05
 """The part of the time in which a job has quota for which its pods may overlap. A new job has saved nothing up: else
@@ -84,15 +83,13 @@ def overlap(
     has: Grant,
     size: Grant,
     *,
-    injected: Requests | None = None,
-    known: frozenset[str] = frozenset(),
-    limited: frozenset[str] | None = None,
+    accounting: Accounting = ALL_REQUESTS,
 ) -> float:
     """Returns which part of a job the pods that terminate use beyond what it has; ``size`` is the whole job. Pods that
     only release places use none.
     """
-    pods, requests = totals(living, injected, known, limited)
-    going, freed = totals(leaving, injected, known, limited)
+    pods, requests = totals(living, accounting)
+    going, freed = totals(leaving, accounting)
     beyond = [(min(going, pods + going - has.pods), size.pods)]
     for name, amount in freed.items():
         beyond.append((min(amount, requests[name] + amount - has.requests.get(name, 0)), size.requests.get(name, 0)))
@@ -113,9 +110,7 @@ def surplus(
     budget: OverlapBudget,
     now: float,
     *,
-    injected: Requests | None = None,
-    known: frozenset[str] = frozenset(),
-    limited: frozenset[str] | None = None,
+    accounting: Accounting = ALL_REQUESTS,
 ) -> tuple[RunningPod, ...]:
     """Returns the pods whose grace period is to be ended, so that no more overlap than may: those that end at once
     anyway, then those that were deleted first.
@@ -123,7 +118,7 @@ def surplus(
     left = Counter(each.shape for each in leaving)
     ended = []
     for pod in sorted(leaving, key=lambda pod: (pod.ends > now + _SOON_SECONDS, pod.deleted, pod.name)):
-        share = overlap(living, left, has, budget.size, injected=injected, known=known, limited=limited)
+        share = overlap(living, left, has, budget.size, accounting=accounting)
         if share <= budget.share:
             break
         left[pod.shape] -= 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Final, TypedDict
 from weakref import WeakValueDictionary
 
@@ -95,18 +96,27 @@ class PodShape:
         self.containers = containers
 
 
-def totals(
-    shapes: Mapping[PodShape, int],
-    injected: Requests | None = None,
-    known: frozenset[str] = frozenset(),
-    limited: frozenset[str] | None = None,
-) -> tuple[int, Counter[str]]:
-    """Returns how many pods these are, by shape, and what they request together.
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """What of the requests of pods is counted against their quota.
 
     Of a pod with containers that its template has not (``known`` are those that the templates have) as much as
     ``injected`` is left out: admission of others adds such containers. Of resources only those in ``limited`` are
     counted, which have quota anywhere; None: all.
     """
+
+    injected: Requests | None = None
+    known: frozenset[str] = frozenset()
+    limited: frozenset[str] | None = None
+
+
+ALL_REQUESTS: Final = Accounting()
+"""Counts all requests."""
+
+
+def totals(shapes: Mapping[PodShape, int], accounting: Accounting = ALL_REQUESTS) -> tuple[int, Counter[str]]:
+    """Returns how many pods these are, by shape, and what they request together."""
+    injected, known, limited = accounting.injected, accounting.known, accounting.limited
     pods, requests = 0, Counter[str]()
     for shape, count in shapes.items():
         pods += count

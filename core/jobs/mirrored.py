@@ -107,7 +107,7 @@ class Mirrored(ABC):
 
     def sizes(self, job: Raw, pod_sets: Sequence[Raw]) -> list[Setting]:
         """Returns the fields with the numbers of pods of an elastic job, as its Workload, which has these pod sets, is
-        for; none where that cannot be told.
+        for; none where that is unknown.
         """
         return []
 
@@ -117,7 +117,7 @@ class Mirrored(ABC):
 
     @abstractmethod
     def ended_there(self, remotes: Sequence[Raw], now: float) -> bool | None:
-        """Whether the status of the objects in a worker shows that the job has ended; None if it cannot be told."""
+        """Whether the status of the objects in a worker shows that the job has ended; None if unknown."""
 
     def stopped_there(self, remote: Raw) -> bool:
         """Whether an object in a worker ends because it was stopped there, so that its end is not that of the job."""

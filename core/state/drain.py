@@ -1,4 +1,4 @@
-"""Cycle after cycle on State, until no head gets any further."""
+"""Cycle after cycle on State, until no head makes progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Searches for flavors stop much earlier, when they reach a flavor for the second 
 
 
 def drain(state: State, policy: SchedulingPolicy, now: float) -> Iterator[Plan]:
-    """Plan after plan, each applied to ``state``, until no head gets any further."""
+    """Plan after plan, each applied to ``state``, until no head makes progress."""
     return (step for step in drain_in_steps(state, policy, now) if step is not None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, granted, reserved
 from core.guard.judge import Charged, Excess, GuardVerdict, excess, judge, shapes_of
 from core.guard.overlap import AGAIN_SECONDS, OverlapBudget
-from core.guard.pods import Lean, RunningPod
+from core.guard.pods import Accounting, Lean, RunningPod
 from core.model import Admission, Condition, Key, PodSet, PodSetAssignment, Raw, Workload
 from core.wire.pod_requests import RequestRules
 
@@ -126,7 +126,7 @@ def test_a_resource_of_which_there_is_no_quota_is_no_excess(limited: set[str], f
     """Others add requests of it to pods; no ClusterQueue covers it."""
     init = [{"name": "main", "resources": {"requests": {"memory": "1Gi"}}}]
     shapes = shapes_of([pod("a", initContainers=init)])
-    assert excess(shapes, Grant(1, {"cpu": 1000}), limited=frozenset(limited)) == found
+    assert excess(shapes, Grant(1, {"cpu": 1000}), accounting=Accounting(limited=frozenset(limited))) == found
 
 
 def test_a_pod_that_terminates_has_given_its_place_to_another() -> None:
@@ -176,7 +176,7 @@ def test_a_job_that_is_being_stopped_has_its_time() -> None:
 
 def test_containers_that_others_add_may_request_a_little_more() -> None:
     meshed = own(pod("a", "300m", containers=("main", "proxy")))
-    options: Any = {"injected": {"cpu": 500}, "known": frozenset({"main"})}
+    options: Any = {"accounting": Accounting({"cpu": 500}, frozenset({"main"}))}
     assert verdict(*meshed, of=(workload(count=1, cpu=300),), **options) is None
     assert verdict(*meshed, of=(workload(count=1, cpu=50),), **options) is not None
     assert verdict(*own(pod("a", "600m")), of=(workload(count=1, cpu=300),), **options) is not None

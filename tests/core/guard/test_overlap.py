@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.guard.grants import NOTHING, Grant
 from core.guard.overlap import MOST_AT_ONCE, SHARE, OverlapBudget, Spent, limit, overlap
-from core.guard.pods import PodShape
+from core.guard.pods import Accounting, PodShape
 
 ONE, LARGE = PodShape({"cpu": 1000}, frozenset({"main"})), PodShape({"cpu": 4000}, frozenset({"main"}))
 MESHED = PodShape({"cpu": 1500}, frozenset({"main", "proxy"}))
@@ -51,7 +51,7 @@ def test_a_job_that_never_had_quota_may_not_overlap() -> None:
 
 def test_containers_that_others_add_do_not_overlap() -> None:
     """Three pods with a proxy each, and one that terminates and that nobody has replaced."""
-    found = overlap({MESHED: 3}, {MESHED: 1}, FOUR, FOUR, injected={"cpu": 500}, known=frozenset({"main"}))
+    found = overlap({MESHED: 3}, {MESHED: 1}, FOUR, FOUR, accounting=Accounting({"cpu": 500}, frozenset({"main"})))
     assert found == 0.0
 
 
