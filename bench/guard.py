@@ -30,7 +30,7 @@ from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.reconcilers.guard import PodGuard
-from controller.reconcilers.living import read
+from controller.reconcilers.living import living_pods, read
 from controller.reconcilers.managed import Managed
 from controller.run.watched import rows
 from controller.settings import ControllerSettings
@@ -126,10 +126,14 @@ async def _measure(port: int, count: int) -> None:
     gc.freeze()  # as the app does when its caches are synced
     async with Client(Connection(f"http://127.0.0.1:{port}")) as client, Lag() as lag:
         recorder, writer = Found(few), Writer(client, caches.stores)
-        guard = PodGuard(caches, writer, client, Managed(caches, settings, Owners(caches)), recorder, settings)
+        managed, pods = Managed(caches, settings, Owners(caches)), living_pods(settings.reading)
+        guard = PodGuard(caches, writer, client, managed, recorder, settings, pods=pods)
+        reflector = pods.reflector(client)
+        for _ in pods.catch_up(guard.changed):
+            pass
         before, cpu = _rss(), time.process_time()
-        running = asyncio.create_task(guard.reflector.run())
-        await guard.reflector.synced.wait()
+        running = asyncio.create_task(reflector.run())
+        await reflector.synced.wait()
         used, stall = time.process_time() - cpu, lag.longest_ms
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Final, Literal, NamedTuple, cast, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import structlog
 
@@ -29,16 +29,14 @@ from controller.cache.events import Recorder
 from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unauthorized
-from controller.kube.reflector import Reflector
-from controller.kube.store import Store
 from controller.kube.workqueue import WorkQueue
-from controller.reconcilers.living import RUNNING, LivingPods, read
+from controller.reconcilers.living import RUNNING, LivingPods
 from controller.reconcilers.managed import Managed
 from controller.settings import ControllerSettings
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, reserved, since
 from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge
 from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, over, overlap
-from core.guard.pods import Accounting, Kin, Lean, PodShape, RunningPod
+from core.guard.pods import Accounting, Kin, PodShape, RunningPod
 from core.jobs import meta
 from core.jobs.kinds import POD
 from core.jobs.kinds.pod import OF_GROUPS, parent
@@ -46,7 +44,6 @@ from core.jobs.owners import NestingError
 from core.model import Key, Raw, Workload, events
 from core.model.owner import GROUP, Reference
 from core.wire.conditions import status_patch
-from core.wire.pod_requests import RequestRules
 from core.workload import transitions
 
 CONFIRM_SECONDS: Final = 0.4
@@ -145,8 +142,10 @@ class PodGuard:
         recorder: Recorder,
         settings: ControllerSettings,
         *,
+        pods: LivingPods,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """``pods`` must be followed by somebody while the guard runs."""
         self.caches = caches
         self.writer = writer
         self.managed = managed
@@ -154,13 +153,7 @@ class PodGuard:
         self.settings = settings
         self.clock = clock
         self.did: Counter[Deed] = Counter()
-        rules = RequestRules(
-            transformations=settings.reading.transformations, excluded_prefixes=settings.reading.excluded_prefixes
-        )
-        self.pods = LivingPods(Lean(rules), self.changed)
-        self.reflector: Reflector[RunningPod] = Reflector(
-            client, resources.PODS, cast("Store[RunningPod]", self.pods), field_selector=RUNNING, decode=read
-        )
+        self.pods = pods
         self.queue = WorkQueue[str]("guard", longest_seconds=30.0)
         self._client = client
         self._enabled = POD in caches.kinds
@@ -456,18 +449,20 @@ class PodGuard:
     # Work
 
     async def run(self) -> None:
-        """Follows the pods and stops those without quota, until cancelled."""
+        """Stops pods without quota, until cancelled."""
         self.caches.local_queues.on_change(self._queue_changed)
         self.caches.cluster_queues.on_change(self._quota_changed)
         self.caches.observers.append(self.workload_changed)
         try:
+            for _ in self.pods.catch_up(self.changed):
+                await asyncio.sleep(0)
             async with asyncio.TaskGroup() as group:
-                group.create_task(self.reflector.run(), name="reflector-living-pods")
                 group.create_task(self.queue.run(4, self.reconcile), name="guard-queue")
                 group.create_task(self._settle(), name="guard-settle")
                 group.create_task(self._sweep(), name="guard-sweep")
         finally:
             self.caches.observers.remove(self.workload_changed)
+            self.pods.leave(self.changed)
 
     def _queue_changed(self, old: Raw | None, new: Raw | None) -> None:
         raw = new or old

@@ -2,21 +2,26 @@
 
 Separate from the stores of ``controller.kube.store``, of which it has what a reflector calls: no write of this process
 enters here, nothing needs an index, and an entry must be small. The API server selects the pods: one enters when it
-gets a node, and leaves when it ends.
+gets a node, and leaves when it ends. One watch serves the guard, which follows all pods while this process leads, and
+the nodes of topologies, which do so only if a flavor has a topology.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, Literal, TypedDict
+from typing import Final, Literal, TypedDict, cast
 
 import msgspec
 import structlog
 
-from controller.kube.reflector import decoded
-from controller.kube.store import SLICE, number_of
+from api import resources
+from controller.kube.client import Client
+from controller.kube.reflector import Reflector, decoded
+from controller.kube.store import SLICE, Store, number_of
+from controller.settings import Reading
 from core.guard.pods import Fields, Lean, RunningPod
 from core.model import Raw
+from core.wire.pod_requests import RequestRules
 
 RUNNING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of pods that are on a node and have not ended."""
@@ -43,13 +48,51 @@ def read(line: bytes) -> tuple[str, Raw]:
     return event["type"], event["object"]  # type: ignore[return-value]  # a TypedDict is a dict
 
 
-class LivingPods:
-    """The pods by uid. ``changed`` is called with each change after it was made; it must be short."""
+def living_pods(reading: Reading) -> LivingPods:
+    """Returns the pods, none yet, whose requests are counted as the Configuration has Workloads read."""
+    rules = RequestRules(transformations=reading.transformations, excluded_prefixes=reading.excluded_prefixes)
+    return LivingPods(Lean(rules))
 
-    def __init__(self, lean: Lean, changed: Callable[[RunningPod | None, RunningPod | None], None]) -> None:
+
+Changed = Callable[[RunningPod | None, RunningPod | None], None]
+"""Called with a pod before and after its change."""
+
+
+class LivingPods:
+    """The pods by uid."""
+
+    def __init__(self, lean: Lean) -> None:
         self.lean = lean
-        self._changed = changed
         self._pods: dict[str, RunningPod] = {}
+        self._handlers: list[tuple[Changed, dict[str, None]]] = []
+        """Each handler with the pods that it has not been called for yet."""
+
+    def reflector(self, client: Client) -> Reflector[RunningPod]:
+        """Returns what follows the API server."""
+        store = cast("Store[RunningPod]", self)
+        return Reflector(client, resources.PODS, store, field_selector=RUNNING, decode=read)
+
+    def catch_up(self, handler: Changed) -> Iterator[None]:
+        """Calls a handler, which must be short, with each pod as added, in steps, and from then on with its changes."""
+        untold = dict.fromkeys(self._pods)
+        self._handlers.append((handler, untold))
+        for place, uid in enumerate(tuple(untold), start=1):
+            if uid in untold:
+                del untold[uid]
+                handler(None, self._pods[uid])
+            if not place % SLICE:
+                yield
+
+    def leave(self, handler: Changed) -> None:
+        """Calls a handler no more."""
+        self._handlers = [each for each in self._handlers if each[0] != handler]
+
+    def _changed(self, uid: str, old: RunningPod | None, new: RunningPod | None) -> None:
+        for handler, untold in self._handlers:
+            if uid not in untold:
+                handler(old, new)
+            elif new is None:
+                del untold[uid]
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -87,12 +130,12 @@ class LivingPods:
         if old is not None and pod.version <= old.version:
             return
         self._pods[pod.uid] = pod
-        self._changed(old, pod)
+        self._changed(pod.uid, old, pod)
 
     def _remove(self, uid: str) -> None:
         old = self._pods.pop(uid, None)
         if old is not None:
-            self._changed(old, None)
+            self._changed(uid, old, None)
 
     def _keep(self, listed: dict[str, RunningPod], version: int) -> Iterator[None]:
         for place, pod in enumerate(listed.values(), start=1):

@@ -40,12 +40,14 @@ from controller.multikueue.workloads import MultiKueueController
 from controller.reconcilers.churn import Churn
 from controller.reconcilers.guard import PodGuard
 from controller.reconcilers.jobs import JobReconciler
+from controller.reconcilers.living import living_pods
 from controller.reconcilers.managed import Managed
 from controller.reconcilers.mirror import QueueMirror
 from controller.reconcilers.not_running import NotRunning
 from controller.reconcilers.pod_owners import PodOwnerReconciler
 from controller.reconcilers.provisioning import Provisioning
 from controller.reconcilers.queues import QueueStatuses
+from controller.reconcilers.topology import TopologyNodes
 from controller.reconcilers.variants import Variants
 from controller.reconcilers.workloads import WorkloadReconciler
 from controller.run.dispatch import Dispatcher
@@ -183,11 +185,15 @@ class Controller:
         people = Events(self._recorder, SCHEDULER)
         self.waiting = WaitEvents(self.caches, people, kinds, room=self._room)
         self.not_running = NotRunning(self.caches, writer, people, kinds)
+        self.pods = living_pods(self.settings.reading)
+        self._follows_pods = self.pods.reflector(client)
+        self._pods_wanted = asyncio.Event()
+        self.topology = TopologyNodes(self.caches, self.pods, follow=self._pods_wanted.set, wake=self.scheduler.wake)
         self.guard: PodGuard | None = None
         if self.settings.guard.enabled:
             of_pods = Managed(self.caches, self.settings, self.owners)
             people = Events(self._recorder, WORKLOADS)
-            self.guard = PodGuard(self.caches, writer, client, of_pods, people, self.settings)
+            self.guard = PodGuard(self.caches, writer, client, of_pods, people, self.settings, pods=self.pods)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.pod_owners = [
             PodOwnerReconciler(
@@ -241,11 +247,20 @@ class Controller:
                 group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
             group.create_task(self.owners.run(), name="owners")
             group.create_task(self.sweeps.run(), name="sweeps")
+            group.create_task(self._follow_pods(), name="reflector-living-pods")
             await self._sync()
+            nodes = next(each for each in self.reflectors if each.resource == resources.NODES)
+            group.create_task(self.topology.run(nodes, self._follows_pods), name="topology-nodes")
+            await self.topology.complete()
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.clusters.run(), name="worker-clusters")
             async with self._leadership():
                 await self._lead()
+
+    async def _follow_pods(self) -> None:
+        """Follows the pods on nodes from when that is wanted: for topologies, or by the guard of a leader."""
+        await self._pods_wanted.wait()
+        await self._follows_pods.run()
 
     async def _sync(self) -> None:
         """Waits for every first list. A kind that is not served yet is waited for unless it is optional: it may be
@@ -343,6 +358,7 @@ class Controller:
             group.create_task(self.waiting.run(), name="waiting")
             group.create_task(self.not_running.run(), name="not-running")
             if self.guard is not None:
+                self._pods_wanted.set()
                 group.create_task(self.guard.run(), name="guard")
             group.create_task(self.provisioning.run(), name="provisioning")
             if self.settings.policy.concurrent_admission:

@@ -34,6 +34,9 @@ UNGATED: Final = (resources.PODS, ("patch",))
 GUARDED: Final = (resources.PODS, ("list", "watch", "delete"))
 """The guard watches the pods that run, and deletes those without quota."""
 
+COUNTED: Final = (resources.PODS, ("list", "watch"))
+"""What other pods use of the nodes of topologies."""
+
 MIRRORED: Final = (resources.LOCAL_QUEUES, ("create",))
 """Each Queue of v0.1 has a LocalQueue."""
 
@@ -138,6 +141,7 @@ def template() -> str:
     for feature, condition in FEATURES.items():
         text += _if(condition, rules(row for row in WATCHED if row.feature is feature))
     text += _if(FEATURES[Feature.QUEUES], [_rule(*MIRRORED)])
+    text += _if(FEATURES[Feature.TOPOLOGY], [_rule(*COUNTED)])
     text += _if(f"or ({FEATURES[Feature.PROVISIONING_REQUESTS]}) ({VARIANTS})", [_rule(*OWNED)])
     elastic = " ".join(f"({kind.enabled_in_helm})" for kind in kinds.ALL if kind.elastic)
     text += _if(f"and ({ELASTIC}) (or {elastic})", [_rule(*UNGATED)]) + _if(GUARD, [_rule(*GUARDED)])

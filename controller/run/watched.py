@@ -111,6 +111,7 @@ WATCHED: tuple[Watched, ...] = (
     Watched(
         resource=resources.TOPOLOGIES,
         optional=True,
+        enters=by_name(State.set_topology, decode.topology_object),
         wakes=Dispatcher.topology,
         in_use=queues.topology_in_use,
         gets_finalizer=True,

@@ -6,6 +6,7 @@ for each pod are its uid, its name and its version.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -34,7 +35,16 @@ ANNOTATIONS: Final = (
     Annotation.POD_SUSPENDING_PARENT,
     Annotation.PREBUILT_WORKLOAD,
     Annotation.WORKLOAD,
+    Annotation.WORKLOAD_SLICE_NAME,
 )
+PLACED: Final = (
+    Annotation.REQUIRED_TOPOLOGY,
+    Annotation.PREFERRED_TOPOLOGY,
+    Annotation.UNCONSTRAINED_TOPOLOGY,
+    Annotation.SLICE_REQUIRED_TOPOLOGY,
+    Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS,
+)
+"""The annotations of pods whose Workload is counted in the topology of its nodes, and not the pods themselves."""
 _OF_CONTAINERS: Final = ("containers", "initContainers")
 
 
@@ -87,13 +97,16 @@ class Fields(TypedDict, total=False):
 
 
 class PodShape:
-    """The effective requests of equal pods, and the names of their containers."""
+    """The effective requests of equal pods, as quota counts them, and the names of their containers. ``own`` are the
+    requests as nodes count them: without transformations and exclusions.
+    """
 
-    __slots__ = ("__weakref__", "containers", "requests")
+    __slots__ = ("__weakref__", "containers", "own", "requests")
 
-    def __init__(self, requests: Requests, containers: frozenset[str]) -> None:
+    def __init__(self, requests: Requests, containers: frozenset[str], own: Requests | None = None) -> None:
         self.requests = requests
         self.containers = containers
+        self.own = requests if own is None or own == requests else own
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +145,14 @@ def totals(shapes: Mapping[PodShape, int], accounting: Accounting = ALL_REQUESTS
 class Kin:
     """What the pods of one job have in common: ``raw`` has the metadata that counts, ``above`` is their controller.
 
-    ``marked`` is whether Seiretsu has handled the pods: admission sets this finalizer and this label.
+    ``marked`` is whether Seiretsu has handled the pods: admission sets this finalizer and this label. ``placed`` is
+    whether they ask for a topology.
     """
 
-    __slots__ = ("__weakref__", "above", "marked", "namespace", "raw")
+    __slots__ = ("__weakref__", "above", "marked", "namespace", "placed", "raw")
 
-    def __init__(self, raw: Raw) -> None:
+    def __init__(self, raw: Raw, *, placed: bool = False) -> None:
+        self.placed = placed
         metadata = raw["metadata"]
         self.raw = raw
         self.namespace = str(metadata["namespace"])
@@ -160,6 +175,7 @@ class RunningPod(Struct, gc=False):
     ends: float
     kin: Kin
     shape: PodShape
+    node: str = ""
     charge: object = None
 
     @property
@@ -189,6 +205,7 @@ class Lean:
             ends=ends,
             kin=self._kin_of(metadata),
             shape=self._shape_of(raw.get("spec") or {}),
+            node=sys.intern((raw.get("spec") or {}).get("nodeName") or ""),
         )
 
     def _kin_of(self, metadata: Raw) -> Kin:
@@ -197,7 +214,8 @@ class Lean:
         ours = Finalizer.MANAGED in (metadata.get("finalizers") or ())
         namespace = metadata.get("namespace", "")
         above = (owner.get("apiVersion"), owner.get("kind"), owner.get("name"), owner.get("uid")) if owner else None
-        known = (namespace, above, tuple(labels.items()), tuple(annotations.items()), ours)
+        placed = any(each in (metadata.get("annotations") or ()) for each in PLACED)
+        known = (namespace, above, tuple(labels.items()), tuple(annotations.items()), ours, placed)
         found = self._kin.get(known)
         if found is None:
             kept: Raw = {"namespace": namespace, "labels": labels, "annotations": annotations}
@@ -205,7 +223,7 @@ class Lean:
                 kept["ownerReferences"] = [owner]
             if ours:
                 kept["finalizers"] = [Finalizer.MANAGED]
-            found = self._kin[known] = Kin({"metadata": kept})
+            found = self._kin[known] = Kin({"metadata": kept}, placed=placed)
         return found
 
     def _shape_of(self, spec: Raw) -> PodShape:
@@ -217,7 +235,8 @@ class Lean:
         found = self._shapes.get(whole)
         if found is None:
             named = frozenset(str(each.get("name")) for kind in _OF_CONTAINERS for each in spec.get(kind) or ())
-            found = self._shapes[whole] = PodShape(effective(spec, self._rules).requests, named)
+            asked = effective(spec, self._rules)
+            found = self._shapes[whole] = PodShape(asked.requests, named, asked.own)
         return found
 
 

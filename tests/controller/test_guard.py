@@ -15,7 +15,7 @@ from controller.cache.owners import Owners
 from controller.cache.writes import Writer
 from controller.kube.flow.precedence import Precedence
 from controller.reconcilers.guard import REPORTED_SECONDS, PodGuard
-from controller.reconcilers.living import read
+from controller.reconcilers.living import living_pods, read
 from controller.reconcilers.managed import Managed
 from controller.run.watched import rows
 from controller.settings import ControllerSettings, GuardSettings
@@ -104,10 +104,14 @@ class World:
         managed = Managed(self.caches, settings, Owners(self.caches))
         client: Any = self.api
         writer = Writer(client, self.caches.stores)
-        self.guard = PodGuard(self.caches, writer, client, managed, self.told, settings, clock=lambda: self.now)
+        pods = living_pods(settings.reading)
+        self.guard = PodGuard(
+            self.caches, writer, client, managed, self.told, settings, pods=pods, clock=lambda: self.now
+        )
         self.caches.local_queues.on_change(self.guard._queue_changed)
         self.caches.cluster_queues.on_change(self.guard._quota_changed)
         self.caches.observers.append(self.guard.workload_changed)
+        assert not list(pods.catch_up(self.guard.changed))
 
     def see(self, *pods: Raw, event: str = "MODIFIED") -> None:
         """Pods change, and the watch reports it."""

@@ -161,6 +161,11 @@
   resources: [localqueues]
   verbs: [create]
 {{- end }}
+{{- if ne (toString (get $gates "TopologyAwareScheduling")) "false" }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+{{- end }}
 {{- if or ($configuration.seiretsu.provisioningRequests.enable) (eq (toString (get $gates "ConcurrentAdmission")) "true") }}
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads/finalizers]

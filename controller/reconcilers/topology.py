@@ -1,0 +1,140 @@
+"""The nodes of topologies and what other pods use of them, for State.
+
+Nothing is followed and nothing is counted until a ResourceFlavor names a Topology. Then the pods on all nodes are
+followed, with the guard's watch. State gets the first node when all nodes and pods are known: with a part of the pods,
+nodes would seem to have room that they have not. From then on it gets what placement depends on, and no heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import structlog
+
+from api import resources
+from controller.cache.caches import Caches
+from controller.reconcilers.living import LivingPods
+from core.guard.pods import RunningPod
+from core.model import Node, Raw
+from core.topology.others import OtherPods
+
+BATCH_SECONDS = 0.1
+"""Pods come and go in groups: State gets the sums of their nodes so long after the first of them."""
+PATIENCE_SECONDS = 5.0
+"""A longer wait for the first lists is logged."""
+
+log = structlog.get_logger(__name__)
+
+
+class Followed(Protocol):
+    """A reflector, as far as it is needed here."""
+
+    @property
+    def synced(self) -> asyncio.Event:
+        """Set after the first list."""
+
+
+class TopologyNodes:
+    """Keeps the nodes of State. ``run`` it on each replica: one that begins to lead then knows them.
+
+    ``known`` is set when State has everything. ``follow`` is called when the pods are to be followed, ``wake`` after
+    State has changed.
+    """
+
+    def __init__(
+        self, caches: Caches, pods: LivingPods, *, follow: Callable[[], None], wake: Callable[[], None]
+    ) -> None:
+        self.caches = caches
+        self.pods = pods
+        self.others = OtherPods()
+        self.known = asyncio.Event()
+        self._follow = follow
+        self._wake = wake
+        self._wanted = asyncio.Event()
+        self._counted = asyncio.Event()
+        self._flavors = caches.stores[resources.RESOURCE_FLAVORS]
+        self._enabled = caches.state.placement is not None
+        self._flavors.listen(self._flavor)
+
+    @property
+    def used(self) -> bool:
+        """Whether a flavor has a topology, and that has an effect."""
+        return self._enabled and any(map(_has_topology, self._flavors))
+
+    async def run(self, nodes: Followed, pods: Followed) -> None:
+        """Follows nodes and pods until cancelled, from the moment that a flavor has a topology."""
+        if not self._enabled:
+            return
+        if not self.used:
+            await self._wanted.wait()
+        self._follow()
+        log.info("a flavor has a topology: the pods on all nodes are counted")
+        await nodes.synced.wait()
+        await pods.synced.wait()
+        for _ in self.enter():
+            await asyncio.sleep(0)
+        self.known.set()
+        self._wake()
+        while True:
+            await self._counted.wait()
+            await asyncio.sleep(BATCH_SECONDS)
+            self._counted.clear()
+            self.flush()
+
+    async def complete(self) -> None:
+        """Returns when State has all nodes, if a flavor has a topology."""
+        if not self.used:
+            return
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self.known.wait()
+        except TimeoutError:
+            log.warning("waiting for the first list of nodes and pods, because a flavor has a topology")
+            await self.known.wait()
+
+    def enter(self) -> Iterator[None]:
+        """Enters what is known of pods and nodes, in steps, and listens to changes."""
+        yield from self.pods.catch_up(self._pod)
+        self.flush()
+        yield from self.caches.nodes.catch_up(self._node)
+
+    def flush(self) -> None:
+        """Enters what other pods use on the nodes where that has changed."""
+        changed = self.others.take_changed()
+        for node, used in changed.items():
+            self.caches.state.set_other_pods(node, used)
+        if changed and self.known.is_set():
+            self._wake()
+
+    def _flavor(self, old: Raw | None, new: Raw | None) -> None:
+        if self._enabled and new is not None and _has_topology(new):
+            self._wanted.set()
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        """A node changed, or only its heartbeat."""
+        if old == new:
+            return
+        either = new or old
+        assert either is not None
+        self.caches.state.set_node(either.name, new)
+        if self.known.is_set():
+            self._wake()
+
+    def _pod(self, old: RunningPod | None, new: RunningPod | None) -> None:
+        if old is not None and new is not None and _same(old, new):
+            return
+        for pod, count in ((new, self.others.add), (old, self.others.remove)):
+            if pod is not None and pod.node and not pod.kin.placed:
+                count(pod.node, pod.shape.own)
+                self._counted.set()
+
+
+def _has_topology(flavor: Raw) -> bool:
+    return bool((flavor.get("spec") or {}).get("topologyName"))
+
+
+def _same(old: RunningPod, new: RunningPod) -> bool:
+    """Whether nothing changed that counts on the node."""
+    return old.node == new.node and old.shape is new.shape and old.kin.placed == new.kin.placed

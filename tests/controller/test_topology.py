@@ -1,0 +1,163 @@
+"""Nodes and pods reach State when a flavor has a topology, all at once, and then each change that counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from api import resources
+from controller.cache.caches import Caches
+from controller.reconcilers.living import living_pods
+from controller.reconcilers.topology import TopologyNodes
+from controller.run.watched import rows
+from controller.settings import Reading
+from core.jobs.kinds import BATCH_JOB
+from core.model import Raw
+from core.model.policy import SchedulingPolicy, TopologyPolicy
+from core.state.state import State
+from tests.controller.test_caches import made
+from tests.controller.test_guard import pod
+from tests.eventually import eventually
+
+
+def node(name: str, version: int = 1, *, ready: str = "True", cpu: str = "8", beat: str = "1", **metadata: Any) -> Raw:
+    conditions = [{"type": "Ready", "status": ready, "lastHeartbeatTime": beat}]
+    return {
+        "metadata": {"name": name, "uid": name, "resourceVersion": str(version), "labels": {"rack": "r"}, **metadata},
+        "spec": {},
+        "status": {"allocatable": {"cpu": cpu, "pods": "110"}, "conditions": conditions},
+    }
+
+
+DEFAULT = TopologyPolicy()
+
+
+class Listed:
+    """A reflector that has listed."""
+
+    def __init__(self) -> None:
+        self.synced = asyncio.Event()
+
+
+class World:
+    """Stores, and what State was given."""
+
+    def __init__(self, policy: TopologyPolicy | None = DEFAULT) -> None:
+        self.caches = Caches(State(SchedulingPolicy(topology=policy)), rows([BATCH_JOB]))
+        self.caches.start()
+        self.pods = living_pods(Reading())
+        self.events: list[str] = []
+        self.nodes, self.of_pods = Listed(), Listed()
+        self.topology = TopologyNodes(
+            self.caches,
+            self.pods,
+            follow=lambda: self.events.append("follow"),
+            wake=lambda: self.events.append("wake"),
+        )
+
+    def flavor(self, **spec: Any) -> None:
+        self.caches.stores[resources.RESOURCE_FLAVORS].observe("ADDED", made("ResourceFlavor", "tas", spec))
+
+    def see(self, *pods: Raw, event: str = "ADDED", version: int = 1) -> None:
+        for each in pods:
+            raw = {**each, "metadata": {**each["metadata"], "resourceVersion": str(version)}}
+            assert self.pods.observe(event, raw)
+
+    @property
+    def known(self) -> tuple[list[str], dict[str, Any]]:
+        placement = self.caches.state.placement
+        assert placement is not None
+        return sorted(placement.nodes), {name: dict(used) for name, used in placement.others.items()}
+
+    async def enter(self) -> None:
+        self.nodes.synced.set()
+        self.of_pods.synced.set()
+        await eventually(self.topology.known.is_set)
+
+
+@pytest.fixture
+async def world() -> Any:
+    found = World()
+    task = asyncio.create_task(found.topology.run(found.nodes, found.of_pods))
+    yield found
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def changed(world: World, becomes: Callable[[], bool]) -> None:
+    await eventually(becomes)
+
+
+async def test_nothing_is_followed_while_no_flavor_has_a_topology(world: World) -> None:
+    world.flavor(nodeLabels={"pool": "a"})
+    world.nodes.synced.set()
+    world.caches.nodes.observe("ADDED", node("n"))
+    await turns()
+    assert world.events == []
+    assert world.known == ([], {})
+    await world.topology.complete()
+
+
+async def test_a_flavor_with_a_topology_has_nodes_and_pods_followed_and_state_gets_both_together(world: World) -> None:
+    world.caches.nodes.observe("ADDED", node("n"))
+    world.flavor(topologyName="racks")
+    await turns()
+    assert world.events == ["follow"]
+    world.nodes.synced.set()
+    world.see(pod("a"))
+    await turns()
+    assert world.known == ([], {}), "pods that are not known yet would seem to leave room"
+    await world.enter()
+    assert world.known == (["n"], {"n": {"cpu": 1000, "pods": 1}})
+
+
+async def test_only_what_placement_depends_on_reaches_state(world: World) -> None:
+    world.flavor(topologyName="racks")
+    await world.enter()
+    world.caches.nodes.observe("ADDED", node("n"))
+    world.events.clear()
+    world.caches.nodes.observe("MODIFIED", node("n", 2, beat="2"))
+    assert world.events == []
+    world.caches.nodes.observe("MODIFIED", node("n", 3, ready="False"))
+    assert world.events == ["wake"]
+    world.caches.nodes.observe("DELETED", node("n", 4))
+    assert world.known == ([], {})
+
+
+async def test_pods_of_topologies_are_not_counted_and_others_until_they_end(world: World) -> None:
+    asks = {"kueue.x-k8s.io/podset-required-topology": "rack"}
+    world.flavor(topologyName="racks")
+    world.see(pod("other"), pod("placed", annotations=asks))
+    await world.enter()
+    assert world.known[1] == {"n": {"cpu": 1000, "pods": 1}}
+    world.see(pod("more", cpu="3"), version=2)
+    world.see(pod("other", deletionTimestamp="2026-01-01T00:00:00Z"), event="MODIFIED", version=3)
+    await changed(world, lambda: world.known[1] == {"n": {"cpu": 4000, "pods": 2}})
+    world.see(pod("other"), event="DELETED", version=4)
+    await changed(world, lambda: world.known[1] == {"n": {"cpu": 3000, "pods": 1}})
+    world.see(pod("more"), event="DELETED", version=5)
+    await changed(world, lambda: world.known[1] == {})
+
+
+async def test_nodes_count_the_requests_without_the_transformations_of_quota() -> None:
+    found = living_pods(Reading(excluded_prefixes=("cpu",)))
+    shape = found.lean({**pod("a"), "metadata": {**pod("a")["metadata"], "resourceVersion": "1"}}).shape
+    assert (shape.requests, shape.own) == ({}, {"cpu": 1000})
+
+
+async def test_without_the_feature_gate_nothing_is_followed() -> None:
+    world = World(policy=None)
+    world.flavor(topologyName="racks")
+    await world.topology.run(world.nodes, world.of_pods)
+    await world.topology.complete()
+    assert world.events == []
