@@ -201,6 +201,7 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
     " as the last of a process",
     "core/workload/actions.py": ("evict",),
     "core/workload/lifecycle.py": ("admit", "evict"),
+    "core/workload/node_failures.py": "failed nodes, judged again at each start: tests/core/test_node_failures.py",
 }
 """The points of the writes that each module decides, or why the leader is not killed there."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
@@ -212,15 +213,15 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
         "status of a LocalQueue",
     ),
     "controller/reconcilers/queues.py:QueueStatuses._finalize": ("finalizer of a ClusterQueue",),
-    "controller/kube/events.py:Recorder._send": ("event",),
+    "controller/kube/events.py:EventSender._send": ("event",),
     "controller/kube/elector.py:Election._take": ("lease",),
     "controller/kube/elector.py:Election.release": ("lease",),
     "controller/cache/writes.py:Writer.create": "called by the others",
     "controller/cache/writes.py:Writer.patch": "called by the others",
     "controller/cache/writes.py:Writer.delete": "called by the others",
-    "controller/reconcilers/guard.py:Guard._evict": "decided again from the pods that run: test_guard.py",
-    "controller/reconcilers/guard.py:Guard._delete": "the same",
-    "controller/reconcilers/departures.py:Departures._tell": "only a condition that people read",
+    "controller/reconcilers/guard.py:PodGuard._evict": "decided again from the pods that run: test_guard.py",
+    "controller/reconcilers/guard.py:PodGuard._delete": "the same",
+    "controller/reconcilers/departures.py:Departures._write_condition": "only a condition that people read",
     "controller/reconcilers/elastic.py:_ungate_one": "pods of elastic jobs: no quota depends on it, test_elastic.py",
     "controller/reconcilers/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
     "controller/scheduling/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
