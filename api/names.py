@@ -218,6 +218,13 @@ class ProvisioningCondition:
     CAPACITY_REVOKED: Final = "CapacityRevoked"
 
 
+class DelayedTopology:
+    """States of ``delayedTopologyRequest`` in ``status.admission.podSetAssignments``."""
+
+    PENDING: Final = "Pending"
+    READY: Final = "Ready"
+
+
 class PendingReason:
     """Reasons of QuotaReserved=False, in order of precedence (KEP-10852); the last three are the legacy ones."""
 

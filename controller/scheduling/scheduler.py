@@ -27,6 +27,7 @@ from controller.scheduling.reasons import WaitReasons
 from core.model import Key, Plan, Reserve, StayPending, Victim, Workload, events
 from core.queue.order import queue_time
 from core.queue.routing import queueable, still_judged
+from core.quota.placement import needs_second_pass
 from core.state.drain import drain_in_steps
 from core.wire.conditions import status_patch
 from core.workload import transitions
@@ -103,6 +104,11 @@ class Scheduler:
         self._unanswered = 0  # decisions whose writes were waited for in vain
         self.budget = budget or Budget(Pressure())
         self.reasons = WaitReasons(caches, writer, recorder, self.budget, clock=clock)
+
+    @property
+    def _by_prefix(self) -> bool:
+        topology = self.state.policy.topology
+        return topology is None or topology.encoded_by_prefix
 
     @property
     def urgent(self) -> bool:
@@ -196,19 +202,26 @@ class Scheduler:
                 self._decided.add(key)
                 continue
             contended = True
-            self.reasons.add(decision)
+            if not decision.second_pass:
+                self.reasons.add(decision)
+            elif not decision.postponed and not decision.victims:
+                self._event(decision.workload, events.second_pass_failed(decision.message))
             for victim in filter(lambda victim: self.state.is_evicting(victim.workload.key), decision.victims):
                 withdrawn |= self._preempt(victim, decision)
         return contended and not withdrawn
 
     def _preempt(self, victim: Victim, preemptor: StayPending) -> bool:
         """Queues the eviction of a victim; if its reservation has certainly not been written yet, withdraws that
-        instead: nobody has seen it, and the preemptor need not wait. Returns whether it was withdrawn.
+        instead: nobody has seen it, and the preemptor need not wait. Returns whether it was withdrawn. The domains of
+        a second pass are not written any more, but the quota was held before.
         """
         key = victim.workload.key
-        if key not in self._unsure and self._reserving.pop(key, None) is not None:
-            self._take_back(key)
-            return True
+        reserve = self._reserving.get(key)
+        if reserve is not None and (reserve.second_pass or key not in self._unsure):
+            del self._reserving[key]
+            if not reserve.second_pass:
+                self._take_back(key)
+                return True
         self._evicting[key] = (victim, preemptor)
         self._decided.add(key)
         return False
@@ -263,7 +276,7 @@ class Scheduler:
                     if before is None or changed is None:
                         break
                     after, tell = changed
-                    patch = status_patch(before, after)
+                    patch = status_patch(before, after, by_prefix=self._by_prefix)
                     if patch is None:
                         break
                     raw = self.caches.workloads.get(key) or {}
@@ -312,6 +325,8 @@ class Scheduler:
     def _reserved(self, workload: Workload, decision: Reserve) -> tuple[Workload, Callable[[], None]] | None:
         """The workload with the reservation, unless it is no longer the one that was judged."""
         judged = decision.workload
+        if decision.second_pass:
+            return self._placed(workload, decision)
         held = workload.holds(names.Condition.QUOTA_RESERVED)  # an admission alone may be left from an earlier one
         if not still_judged(judged, workload) or not queueable(workload) or held:
             return None
@@ -334,6 +349,25 @@ class Scheduler:
 
         return after, tell
 
+    def _placed(self, workload: Workload, decision: Reserve) -> tuple[Workload, Callable[[], None]] | None:
+        """The workload with the domains of its second pass, unless it is no longer as it was judged."""
+        judged = decision.workload
+        same = (workload.uid, workload.admission) == (judged.uid, judged.admission)
+        if not same or not needs_second_pass(workload):
+            return None
+        now = self.clock()
+        after = transitions.placed(workload, decision.admission, now)
+        admitted = after.holds(names.Condition.ADMITTED) and not workload.holds(names.Condition.ADMITTED)
+        if admitted and self.follow_pods:
+            after = transitions.pods_awaited(after, now)
+
+        def tell() -> None:
+            log.info("placed in topology", workload=str(workload.key), failed_nodes=list(judged.unhealthy_nodes))
+            if admitted:
+                self._event(workload, events.admitted_by_checks(after, now))
+
+        return after, tell
+
     def _preempted(
         self, workload: Workload, victim: Victim, preemptor: StayPending
     ) -> tuple[Workload, Callable[[], None]] | None:
@@ -342,10 +376,15 @@ class Scheduler:
         if workload.uid != victim.workload.uid or workload.admission is None or ended:
             return None
         migrates = victim.reason == names.EvictedReason.FLAVOR_MIGRATION
-        change = transitions.evicted if migrates else transitions.preempted
+        failed = victim.reason == names.EvictedReason.NODE_FAILURES
+        change = transitions.evicted if migrates or failed else transitions.preempted
         after = change(workload, victim.reason, victim.message, self.clock())
 
         def tell() -> None:
+            if failed:
+                log.info("evicted", workload=str(workload.key), reason=victim.reason)
+                self._event(workload, events.evicted(victim.reason, victim.message))
+                return
             if migrates:
                 log.info("migrated", workload=str(workload.key), to=str(preemptor.workload.key), reason=victim.reason)
                 self._event(workload, events.evicted(victim.reason, victim.message))

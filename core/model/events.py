@@ -149,6 +149,11 @@ def waits(reason: str, message: str) -> Event:
     return Event(WARNING, reason, message)
 
 
+def second_pass_failed(message: str) -> Event:
+    """On the Workload: it keeps its quota, but its pods could not be placed in a topology."""
+    return Event(WARNING, names.Event.SECOND_PASS_FAILED, message)
+
+
 def evicted(reason: str, message: str, cause: str = "") -> Event:
     """On the Workload."""
     due = f"{names.EvictedReason.DUE_TO}{cause}" if cause else ""

@@ -39,7 +39,8 @@ class TopologyPolicy:
     TASRespectNodeAffinityPreferred, ``multi_layer`` TASMultiLayerTopology, ``overlapping_flavors``
     TASHandleOverlappingFlavors, ``recompute`` TASRecomputeAssignmentWithinSchedulingCycle, ``replace_nodes``
     TASFailedNodeReplacement, ``fail_fast`` TASFailedNodeReplacementFailFast, ``keep_pod_owned``
-    SkipReassignmentForPodOwnedWorkloads and ``elastic`` ElasticJobsViaWorkloadSlicesWithTAS.
+    SkipReassignmentForPodOwnedWorkloads, ``elastic`` ElasticJobsViaWorkloadSlicesWithTAS and ``encoded_by_prefix``
+    TASAssignmentsEncodingByHostnamePrefix.
     """
 
     mixed_profile: bool = True
@@ -52,6 +53,7 @@ class TopologyPolicy:
     fail_fast: bool = True
     keep_pod_owned: bool = True
     elastic: bool = False
+    encoded_by_prefix: bool = True
 
     @staticmethod
     def of(gates: Gates) -> TopologyPolicy | None:
@@ -69,6 +71,7 @@ class TopologyPolicy:
             fail_fast=enabled("TASFailedNodeReplacementFailFast", gates),
             keep_pod_owned=enabled("SkipReassignmentForPodOwnedWorkloads", gates),
             elastic=enabled("ElasticJobsViaWorkloadSlicesWithTAS", gates),
+            encoded_by_prefix=enabled("TASAssignmentsEncodingByHostnamePrefix", gates),
         )
 
 

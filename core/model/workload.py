@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from api.names import DelayedTopology
 from api.objects import Key, Raw
 from core.model.kubernetes import ANYWHERE, Condition, Placement, Requests
 from core.model.owner import Owner
@@ -58,6 +59,11 @@ class PodSetAssignment(Struct, frozen=True, gc=False):
     count: int
     topology: TopologyAssignment | None = None
     delayed: str = ""
+
+    @property
+    def awaits_topology(self) -> bool:
+        """Whether its domains are decided later, in a second pass."""
+        return self.topology is None and self.delayed == DelayedTopology.PENDING
 
 
 class Admission(Struct, frozen=True, gc=False):

@@ -224,6 +224,7 @@ def admitted_there(g: Group) -> Action | None:
         return None
     message = f'The workload was admitted on "{worker.name}"'
     after = replace(_with(g, CheckState.READY, message), cluster_name=worker.name, nominated=())
+    after = transitions.placed_elsewhere(after)
     known = {each.name for each in after.checks}.issuperset(g.required)
     if known and transitions.checks_ready(after) and after.active and not after.holds(Condition.DEACTIVATION_TARGET):
         after = transitions.admitted_in_step(after, g.now)

@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, CheckState, Condition, PendingReason
+from api.names import (
+    MULTIKUEUE_CONTROLLER,
+    PROVISIONING_REQUEST_CONTROLLER,
+    CheckState,
+    Condition,
+    DelayedTopology,
+    PendingReason,
+)
 from core.model import (
     Admission,
     AdmissionCheck,
@@ -36,9 +43,6 @@ from core.topology import Asked, Domains, Misfit, Options, place, replacement
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS
 from core.wire import decode
-
-PENDING, READY = "Pending", "Ready"
-"""The states of ``delayedTopologyRequest``."""
 
 
 class Place(NamedTuple):
@@ -415,10 +419,10 @@ def _is_single_pod(workload: Workload) -> bool:
 
 def _completed(given: PodSetAssignment, found: Mapping[str, TopologyAssignment], delayed: set[str]) -> PodSetAssignment:
     if given.name in delayed:
-        return replace(given, delayed=PENDING)
+        return replace(given, delayed=DelayedTopology.PENDING)
     if given.name not in found:
         return given
-    return replace(given, topology=found[given.name], delayed=READY if given.delayed else "")
+    return replace(given, topology=found[given.name], delayed=DelayedTopology.READY if given.delayed else "")
 
 
 def has_failed_node(topology: TopologyAssignment, workload: Workload) -> bool:
@@ -441,5 +445,5 @@ def needs_second_pass(workload: Workload) -> bool:
         return any(
             given.topology is not None and has_failed_node(given.topology, workload) for given in admission.pod_sets
         )
-    pending = any(given.topology is None and given.delayed == PENDING for given in admission.pod_sets)
+    pending = any(given.awaits_topology for given in admission.pod_sets)
     return pending and bool(workload.checks) and all(check.state == CheckState.READY for check in workload.checks)

@@ -495,7 +495,7 @@ def _admitted(workload: Workload, admission: Admission, entry: Entry) -> bool:
     As in Kueue a check that nobody asks for any more counts until it is removed, which the write of the reservation
     does.
     """
-    if any(given.delayed and given.topology is None for given in admission.pod_sets):
+    if any(given.awaits_topology for given in admission.pod_sets):
         return False
     if (not entry.node.spec.checks and not workload.checks) or workload.holds(Condition.ADMITTED):
         return True

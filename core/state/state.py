@@ -522,6 +522,9 @@ class State:
         """Returns the workload with the domains that a second pass has found, and registers whether it needs one."""
         key = workload.key
         placed = self._placed.get(key)
+        if placed is not None and placed.admission == workload.admission:
+            del self._placed[key]
+            placed = None
         if not needs_second_pass(workload) or key in self._evicting:
             self._placed.pop(key, None)
             self._second_pass.discard(key)

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from api import names, quantity
-from core.model import Admission, CheckState, Condition, GateState, Raw, Requests, Workload
+from core.model import (
+    Admission,
+    CheckState,
+    Condition,
+    GateState,
+    Raw,
+    Requests,
+    Workload,
+)
+from core.topology.encoding import encode
 from core.wire.guard import guarded
 from core.wire.timestamps import stamp
 
@@ -47,8 +56,8 @@ def raw_conditions(conditions: Iterable[Condition]) -> list[Raw]:
     ]
 
 
-def raw_admission(admission: Admission) -> Raw:
-    """``status.admission`` as it is written, amounts in canonical text."""
+def raw_admission(admission: Admission, *, by_prefix: bool = True) -> Raw:
+    """``status.admission`` as it is written, amounts in canonical text. ``by_prefix`` is how hostnames are encoded."""
     return {
         "clusterQueue": admission.cluster_queue,
         "podSetAssignments": [
@@ -57,6 +66,8 @@ def raw_admission(admission: Admission) -> Raw:
                 **({"flavors": dict(pod_set.flavors)} if pod_set.flavors else {}),
                 **({"resourceUsage": texts(pod_set.usage)} if pod_set.usage else {}),
                 "count": pod_set.count,
+                **({"topologyAssignment": encode(pod_set.topology, by_prefix=by_prefix)} if pod_set.topology else {}),
+                **({"delayedTopologyRequest": pod_set.delayed} if pod_set.delayed else {}),
             }
             for pod_set in admission.pod_sets
         ],
@@ -73,16 +84,23 @@ def texts(amounts: Requests) -> dict[str, str]:
     return {resource: quantity.text(resource, amounts[resource]) for resource in sorted(amounts)}
 
 
-def status_patch(before: Workload, after: Workload, requests: Mapping[str, Requests] | None = None) -> Raw | None:
+def status_patch(
+    before: Workload,
+    after: Workload,
+    requests: Mapping[str, Requests] | None = None,
+    *,
+    by_prefix: bool = True,
+) -> Raw | None:
     """Returns the merge patch of the status subresource from one state to the other; None if nothing differs.
 
-    ``requests``, totals by pod set that the cycle used, are written as ``resourceRequests`` if given.
+    ``requests``, totals by pod set that the cycle used, are written as ``resourceRequests`` if given; ``by_prefix`` is
+    how hostnames of topology assignments are encoded (feature gate TASAssignmentsEncodingByHostnamePrefix).
     """
     status: Raw = {}
     if before.conditions != after.conditions:
         status["conditions"] = raw_conditions(after.conditions)
     if before.admission != after.admission:
-        status["admission"] = raw_admission(after.admission) if after.admission else None
+        status["admission"] = raw_admission(after.admission, by_prefix=by_prefix) if after.admission else None
     if before.checks != after.checks:
         status["admissionChecks"] = [_raw_check(check) for check in after.checks]
     if (before.requeue_count, before.requeue_at) != (after.requeue_count, after.requeue_at):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from api import names
-from api.names import AdmittedReason, CheckState, DeactivationCause, EvictedReason, PendingReason
+from api.names import AdmittedReason, CheckState, DeactivationCause, DelayedTopology, EvictedReason, PendingReason
 from core.model import Admission, Condition, GateState, Raw, Workload
 from core.model import CheckState as State
 from core.wire.conditions import with_condition, without_condition
@@ -66,8 +66,14 @@ def checks_ready(workload: Workload) -> bool:
     return all(check.state == CheckState.READY for check in workload.checks)
 
 
+def awaits_topology(workload: Workload) -> bool:
+    """Whether the domains of a pod set are decided later."""
+    admission = workload.admission
+    return admission is not None and any(given.awaits_topology for given in admission.pod_sets)
+
+
 def admitted_in_step(workload: Workload, now: float) -> Workload:
-    """Sets Admitted from QuotaReserved and the checks; adds the execution time when it ends.
+    """Sets Admitted from QuotaReserved, the checks and the domains; adds the execution time when it ends.
 
     A Workload that has neither condition yet is not changed.
     """
@@ -80,6 +86,9 @@ def admitted_in_step(workload: Workload, now: float) -> Workload:
     elif not checks_ready(workload):
         status, reason = False, AdmittedReason.UNSATISFIED_ADMISSION_CHECKS
         message = "The workload has not all checks ready"
+    elif awaits_topology(workload):
+        status, reason = False, AdmittedReason.PENDING_DELAYED_TOPOLOGY_REQUESTS
+        message = "There are pending delayed topology requests"
     else:
         status, reason, message = True, AdmittedReason.ADMITTED, "The workload is admitted"
     if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
@@ -101,6 +110,25 @@ def reserved(workload: Workload, admission: Admission, now: float, *, required_c
             text = f"Previously: {old.message}"
             after = condition(after, kind, status=False, reason=reason, message=text, now=now)
     return admitted_in_step(with_checks(after, required_checks, now), now)
+
+
+def placed(workload: Workload, admission: Admission, now: float) -> Workload:
+    """Gives a workload that holds quota the domains that its second pass has found; its nodes are healthy then. Also
+    admits it if nothing else is missing.
+    """
+    return admitted_in_step(replace(workload, admission=admission, unhealthy_nodes=()), now)
+
+
+def placed_elsewhere(workload: Workload) -> Workload:
+    """Its pods are placed in the topology of the cluster in which they run: here nothing is pending."""
+    admission = workload.admission
+    if admission is None or not awaits_topology(workload):
+        return workload
+    pod_sets = (
+        replace(given, delayed=DelayedTopology.READY) if given.awaits_topology else given
+        for given in admission.pod_sets
+    )
+    return replace(workload, admission=replace(admission, pod_sets=tuple(pod_sets)))
 
 
 def pods_awaited(workload: Workload, now: float) -> Workload:

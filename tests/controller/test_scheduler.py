@@ -102,8 +102,10 @@ class Told:
         self.reasons.append(event.reason)
 
 
-def scheduler(clock: Callable[[], float] = lambda: 1_000.0) -> tuple[Scheduler, Server, Told]:
-    caches, told = filled(), Told()
+def scheduler(
+    clock: Callable[[], float] = lambda: 1_000.0, policy: SchedulingPolicy | None = None
+) -> tuple[Scheduler, Server, Told]:
+    caches, told = filled(policy), Told()
     caches.start()
     server = Server(caches)
     writer = Writer(server, caches.stores)  # type: ignore[arg-type]

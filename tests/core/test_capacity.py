@@ -289,7 +289,7 @@ def test_a_workload_that_may_not_preempt_waits_for_a_licence() -> None:
 def test_of_two_heads_of_one_cycle_only_one_gets_the_last_licence() -> None:
     found = put(licensed(1), pods("one", 1, "a"), pods("two", 1, "b"))
     decisions = cycle(found)
-    assert sorted(type(decision).__name__ for decision in decisions.values()) == ["Reserve", "Wait"]
+    assert sorted(type(decision).__name__ for decision in decisions.values()) == ["Reserve", "StayPending"]
     assert used(found) == 1
 
 

@@ -1,0 +1,419 @@
+"""Placement in a topology is part of the cycle: it limits what is admitted, preempts, and is repeated later."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from api.names import PROVISIONING_REQUEST_CONTROLLER, CheckState, Condition, PendingReason
+from core import model
+from core.model import (
+    Admission,
+    AdmissionCheck,
+    CheckRule,
+    ClusterQueue,
+    FlavorResource,
+    Key,
+    Node,
+    PodSet,
+    PodSetAssignment,
+    Preemption,
+    Quota,
+    Reserve,
+    ResourceFlavor,
+    ResourceGroup,
+    StayPending,
+    Topology,
+    TopologyAssignment,
+    TopologyDomain,
+    TopologyRequest,
+    Workload,
+)
+from core.model.policy import SchedulingPolicy, TopologyPolicy
+from core.quota.placement import PlacementCapacity
+from core.state.drain import drain
+from core.state.state import State
+from tests.builders import CPU, FAIR, NOW, cluster_queue, cycle, put, workload
+from tests.core.worlds import admitted
+from tests.effort import cases
+
+HOST = "kubernetes.io/hostname"
+RACK = "rack"
+HOSTS = Topology("hosts", (RACK, HOST))
+TREE = Preemption(within_cluster_queue="LowerPriority", reclaim_within_cohort="Any")
+IN_RACK = TopologyRequest(required=RACK)
+ON = SchedulingPolicy(topology=TopologyPolicy())
+
+
+def node(name: str, cpu: int, *, rack: str = "r1", usable: bool = True, pool: str = "a", pods: int = 10) -> Node:
+    """A node of the pool with so many milli-cpu."""
+    labels = {HOST: name, RACK: rack, "pool": pool}
+    return Node(name, labels, (), {CPU: cpu, "pods": pods}, usable)
+
+
+def queue(name: str, *flavors: str, cpu: int = 100, **fields: object) -> ClusterQueue:
+    """A ClusterQueue in a tree of its own, with the same quota in each flavor."""
+    quotas = {FlavorResource(flavor, CPU): Quota(cpu) for flavor in flavors}
+    fields.setdefault("preemption", TREE)
+    groups = (ResourceGroup((CPU,), flavors),)
+    return cluster_queue(name, groups=groups, quotas=quotas, cohort=f"of-{name}", **fields)  # type: ignore[arg-type]
+
+
+def world(*queues: ClusterQueue, nodes: tuple[Node, ...] = (), policy: SchedulingPolicy = ON) -> State:
+    """Flavors ``tas`` and ``same`` with the nodes of pool a, ``other`` with those of pool b, and ``plain``."""
+    found = State(policy)
+    found.set_namespace("ns", {})
+    found.set_topology("hosts", HOSTS)
+    for name, pool in (("tas", "a"), ("same", "a"), ("other", "b")):
+        found.set_flavor(name, ResourceFlavor(name, {"pool": pool}, topology_name="hosts"))
+    found.set_flavor("plain", ResourceFlavor("plain"))
+    for each in queues:
+        found.set_cluster_queue(each.name, each)
+        found.set_local_queue(Key("ns", each.name), model.LocalQueue(Key("ns", each.name), each.name))
+    for each_node in nodes:
+        found.set_node(each_node.name, each_node)
+    return found
+
+
+def asks(
+    name: str,
+    count: int,
+    to: str = "a",
+    *,
+    cpu: int = 1,
+    request: TopologyRequest | None = IN_RACK,
+    least: int | None = None,
+    **fields: object,
+) -> Workload:
+    """A waiting workload of so many pods."""
+    pod_sets = (PodSet("main", count, {CPU: cpu}, least, topology=request),)
+    return workload(name, 1, queue=to, pod_sets=pod_sets, **fields)  # type: ignore[arg-type]
+
+
+def runs(found: Workload, on: dict[str, int], *, flavor: str = "tas", **fields: object) -> Workload:
+    """The workload as it is when it runs on these nodes."""
+    (pods,) = found.pod_sets
+    domains = TopologyAssignment((HOST,), tuple(TopologyDomain((name,), count) for name, count in on.items()))
+    count = sum(on.values())
+    usage = {CPU: pods.requests[CPU] * count}
+    given = PodSetAssignment("main", {CPU: flavor}, usage, count, domains)
+    admission = Admission(found.queue, (given,))
+    return replace(admitted(found, admission, NOW), **fields)
+
+
+def domains(decision: Reserve | StayPending | None) -> dict[str, int]:
+    """The pods of an admission by node."""
+    assert isinstance(decision, Reserve), decision
+    topologies = [given.topology for given in decision.admission.pod_sets]
+    return {each.values[-1]: each.count for topology in topologies if topology for each in topology.domains}
+
+
+def last(found: State, name: str, now: float = NOW) -> Reserve | StayPending | None:
+    """The last decision about a workload, after cycles until no head gets any further."""
+    decision = None
+    for plan in drain(found, found.policy, now):
+        for each in plan.decisions:
+            decision = each if each.workload.key.name == name else decision
+    found.check()
+    return decision
+
+
+def waits(decision: Reserve | StayPending | None) -> tuple[str, list[str]]:
+    """The reason why a workload waits, and its victims."""
+    assert isinstance(decision, StayPending), decision
+    return decision.reason, [victim.workload.key.name for victim in decision.victims]
+
+
+def used(found: State) -> dict[str, int]:
+    """Milli-cpu in use by node; each flavor must know the same of a node."""
+    total: dict[str, int] = {}
+    for arena in found.reservations.arenas.values():
+        capacity = arena.further.get("topology")
+        if isinstance(capacity, PlacementCapacity):
+            for flavor in capacity.usage().values():
+                for values, (_, taken) in flavor.items():
+                    assert total.setdefault(values[-1], taken.get(CPU, 0)) == taken.get(CPU, 0)
+    return {name: amount for name, amount in total.items() if amount}
+
+
+def test_a_workload_is_admitted_with_the_domains_of_its_pods() -> None:
+    found = put(world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2))), asks("w", 3))
+    assert sum(domains(last(found, "w")).values()) == 3
+    assert sum(used(found).values()) == 3
+
+
+def test_with_the_gate_off_a_topology_has_no_effect() -> None:
+    found = put(world(queue("a", "tas"), policy=SchedulingPolicy()), asks("w", 3))
+    decision = last(found, "w")
+    assert isinstance(decision, Reserve) and decision.admission.pod_sets[0].topology is None
+
+
+def test_what_nodes_hold_limits_admission_although_quota_is_free() -> None:
+    found = put(world(queue("a", "tas"), nodes=(node("n1", 2),)), asks("first", 2), asks("second", 1, created=1.0))
+    decision = last(found, "second")
+    assert waits(decision) == (PendingReason.WAITING_FOR_QUOTA, [])
+    assert isinstance(decision, StayPending)
+    assert decision.message == (
+        "couldn't assign flavors to pod set main: topology \"hosts\" doesn't allow to fit any of 1 pod(s). "
+        'Total nodes: 1; excluded: resource "cpu": 1'
+    )
+    found.set_workload(Key("ns", "first"), None)
+    assert domains(last(found, "second")) == {"n1": 1}
+
+
+def test_pods_that_no_rack_could_ever_hold_preempt_nobody() -> None:
+    found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2, rack="r2")))
+    put(found, runs(asks("low", 1), {"n1": 1}), asks("large", 3, priority=9))
+    assert waits(last(found, "large")) == (PendingReason.TOPOLOGY_PLACEMENT_FAILED, [])
+
+
+@pytest.mark.parametrize("change", ["node", "other pods", "usable"])
+def test_a_waiting_workload_is_decided_again_when_nodes_change(change: str) -> None:
+    found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2, usable=False)))
+    found.set_other_pods("n1", {CPU: 1, "pods": 1})
+    assert isinstance(last(put(found, asks("w", 2)), "w"), StayPending)
+    match change:
+        case "node":
+            found.set_node("n3", node("n3", 2))
+        case "usable":
+            found.set_node("n2", node("n2", 2))
+        case _:
+            found.set_other_pods("n1", {})
+    assert sum(domains(last(found, "w")).values()) == 2
+
+
+def test_pods_outside_of_topology_use_their_nodes() -> None:
+    found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2)))
+    found.set_other_pods("n1", {CPU: 2, "pods": 1})
+    assert domains(last(put(found, asks("w", 2)), "w")) == {"n2": 2}
+
+
+def test_a_node_that_comes_back_has_the_pods_that_were_on_it() -> None:
+    found = put(world(queue("a", "tas"), nodes=(node("n1", 2),)), runs(asks("w", 2), {"n1": 2}))
+    found.set_node("n1", None)
+    assert used(found) == {}
+    found.set_node("n1", node("n1", 4))
+    assert used(found) == {"n1": 2}
+    found.check()
+
+
+def test_trees_whose_flavors_may_share_nodes_are_decided_together() -> None:
+    found = world(queue("a", "tas"), queue("b", "same"), queue("c", "other"), nodes=(node("n1", 2),))
+    assert sorted(sorted(arena.queues) for arena in found.reservations.arenas.values()) == [["a", "b"], ["c"]]
+    put(found, runs(asks("w", 2), {"n1": 2}), asks("v", 1, "b"))
+    assert isinstance(last(found, "v"), StayPending)
+    found.set_workload(Key("ns", "w"), None)
+    assert domains(last(found, "v")) == {"n1": 1}
+
+
+def test_trees_are_joined_and_parted_as_labels_of_flavors_change() -> None:
+    found = world(queue("a", "tas"), queue("c", "other"))
+    found.set_flavor("other", ResourceFlavor("other", {"zone": "z"}, topology_name="hosts"))
+    assert len(found.reservations.arenas) == 1
+    found.set_flavor("other", ResourceFlavor("other", {"pool": "b"}, topology_name="hosts"))
+    assert len(found.reservations.arenas) == 2
+    found.set_topology("hosts", Topology("hosts", (RACK,)))
+    found.set_flavor("other", ResourceFlavor("other", {}, topology_name="hosts"))
+    assert len(found.reservations.arenas) == 2
+    found.check()
+
+
+def test_a_workload_that_asks_for_no_topology_takes_no_flavor_with_one_unless_all_have() -> None:
+    mixed = queue("a", "tas", "plain")
+    found = put(world(mixed, queue("b", "tas"), nodes=(node("n1", 9),)), asks("w", 1, request=None))
+    put(found, asks("v", 1, "b", request=None), asks("u", 1, created=1.0))
+    decisions = cycle(found)
+    chosen = {name: d.admission.pod_sets[0].flavors[CPU] for name, d in decisions.items() if isinstance(d, Reserve)}
+    assert chosen == {"w": "plain", "v": "tas"}
+    assert domains(decisions["v"]) == {"n1": 1}
+    assert isinstance(u := last(found, "u"), Reserve) and u.admission.pod_sets[0].flavors[CPU] == "tas"
+
+
+def test_a_level_that_no_flavor_has_is_told() -> None:
+    found = put(world(queue("a", "tas", "plain")), asks("w", 1, request=TopologyRequest(required="block")))
+    decision = last(found, "w")
+    assert isinstance(decision, StayPending)
+    assert decision.message == (
+        'couldn\'t assign flavors to pod set main: Flavor "plain" does not support TopologyAwareScheduling, '
+        'Flavor "tas" does not contain the requested level'
+    )
+    assert decision.reason == PendingReason.NO_MATCHING_FLAVOR
+
+
+@pytest.mark.parametrize("fair", [False, True], ids=["classical", "fair sharing"])
+def test_victims_make_room_in_one_rack_and_are_as_few_as_that_needs(fair: bool) -> None:
+    policy = SchedulingPolicy(fair_sharing=FAIR.fair_sharing if fair else None, topology=ON.topology)
+    found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2, rack="r2")), policy=policy)
+    put(found, runs(asks("one", 1), {"n1": 1}), runs(asks("two", 1), {"n2": 1}), asks("w", 2, priority=5))
+    reason, victims = waits(cycle(found)["w"])
+    assert (reason, len(victims)) == (PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS, 1)
+    found.set_workload(Key("ns", victims[0]), None)
+    assert sum(domains(last(found, "w")).values()) == 2
+
+
+@pytest.mark.parametrize("recompute", [True, False])
+def test_a_head_whose_domain_an_earlier_head_takes_is_placed_elsewhere_in_the_same_cycle(recompute: bool) -> None:
+    policy = SchedulingPolicy(topology=TopologyPolicy(recompute=recompute))
+    nodes = (node("n1", 2), node("n2", 2, rack="r2"))
+    found = world(queue("a", "tas"), queue("b", "same"), nodes=nodes, policy=policy)
+    put(found, asks("w", 2), asks("v", 2, "b", created=1.0))
+    decisions = cycle(found)
+    assert domains(decisions["w"]) == {"n1": 2}
+    if recompute:
+        assert domains(decisions["v"]) == {"n2": 2}
+    else:
+        assert waits(decisions["v"]) == (PendingReason.WAITING_FOR_QUOTA, [])
+
+
+def test_two_pod_sets_of_one_workload_are_checked_together_with_their_number_of_pods() -> None:
+    """Kueue checks each pod set alone and without the number of pods: there this head overbooks the node."""
+    pair = (
+        PodSet("one", 1, {CPU: 1}, topology=TopologyRequest(required=HOST)),
+        PodSet("two", 1, {CPU: 1}, topology=TopologyRequest(required=HOST)),
+    )
+    found = world(queue("a", "tas"), queue("b", "same"), nodes=(node("n1", 9, pods=3),))
+    put(found, asks("w", 2), replace(asks("v", 1, "b", created=1.0), pod_sets=pair))
+    decisions = cycle(found)
+    assert domains(decisions["w"]) == {"n1": 2}
+    assert isinstance(decisions["v"], StayPending)
+
+
+def test_partial_admission_finds_the_pods_that_fit_in_one_rack() -> None:
+    found = put(world(queue("a", "tas"), nodes=(node("n1", 3),)), asks("w", 8, least=1))
+    assert domains(last(found, "w")) == {"n1": 3}
+
+
+def test_a_preemptor_without_victims_reserves_the_domains_of_an_empty_cluster() -> None:
+    stays = queue("a", "tas", preemption=Preemption())
+    found = world(stays, queue("b", "same"), nodes=(node("n1", 2),))
+    put(found, runs(asks("r", 1, "b"), {"n1": 1}, flavor="same"), asks("w", 2), asks("v", 1, "b", created=1.0))
+    decisions = cycle(found)
+    assert isinstance(decisions["w"], StayPending) and isinstance(decisions["v"], StayPending)
+
+
+def test_reclaimable_pods_free_quota_and_no_domain() -> None:
+    found = world(queue("a", "tas"), nodes=(node("n1", 2),))
+    put(found, replace(runs(asks("r", 2), {"n1": 2}), reclaimable={"main": 1}), asks("w", 1))
+    assert isinstance(last(found, "w"), StayPending)
+    assert used(found) == {"n1": 2}
+
+
+# Second passes.
+
+
+def provisioned(**fields: object) -> State:
+    """A ClusterQueue whose nodes are asked for first."""
+    found = world(queue("a", "tas", checks=(CheckRule("nodes"),)), **fields)  # type: ignore[arg-type]
+    found.set_admission_check("nodes", AdmissionCheck("nodes", PROVISIONING_REQUEST_CONTROLLER, active=True))
+    return found
+
+
+def reserved_first(found: State) -> Workload:
+    """The workload ``w`` with its quota and a ready check, before it is placed."""
+    decision = last(put(found, asks("w", 2)), "w")
+    assert isinstance(decision, Reserve) and not decision.admitted
+    assert [given.delayed for given in decision.admission.pod_sets] == ["Pending"]
+    made = admitted(decision.workload, decision.admission, NOW)
+    conditions = tuple(each for each in made.conditions if each.type != Condition.ADMITTED)
+    return replace(made, conditions=conditions, checks=(model.CheckState("nodes", CheckState.READY),))
+
+
+def test_domains_are_decided_when_the_nodes_that_were_asked_for_are_there() -> None:
+    found = provisioned()
+    put(found, reserved_first(found))
+    assert found.next_wake(NOW) == NOW + 1.0
+    failed = last(found, "w", NOW + 1)
+    assert isinstance(failed, StayPending) and failed.second_pass
+    assert Key("ns", "w") in found.reservations
+    assert found.next_wake(NOW + 1) == NOW + 3.0
+    found.set_node("n1", node("n1", 2))
+    placed = last(found, "w", NOW + 3)
+    assert isinstance(placed, Reserve) and placed.second_pass and placed.admitted
+    assert domains(placed) == {"n1": 2}
+    assert [given.delayed for given in placed.admission.pod_sets] == ["Ready"]
+    assert used(found) == {"n1": 2}
+    assert last(found, "w", NOW + 60) is None
+
+
+def test_a_second_pass_that_could_not_be_written_is_repeated() -> None:
+    found = provisioned(nodes=(node("n1", 2),))
+    put(found, waiting := reserved_first(found))
+    assert isinstance(last(found, "w", NOW + 1), Reserve)
+    assert found.assumed(waiting.key)
+    put(found, replace(waiting, resource_version="2"))  # another write about it does not undo it
+    assert used(found) == {"n1": 2}
+    found.unassume(waiting.key)
+    assert (used(found), found.assumed(waiting.key)) == ({}, False)
+    assert isinstance(last(found, "w", NOW + 10), Reserve)
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_the_pods_of_a_failed_node_are_placed_anew_or_the_workload_is_evicted(room: bool) -> None:
+    found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2)))
+    failing = runs(asks("w", 4), {"n1": 2, "n2": 2}, unhealthy_nodes=("n1",))
+    put(found, failing)
+    found.set_node("n1", None)
+    if room:
+        found.set_node("n3", node("n3", 2))
+        assert domains(last(found, "w", NOW + 1)) == {"n2": 2, "n3": 2}
+        return
+    reason, victims = waits(last(found, "w", NOW + 1))
+    assert (reason, victims) == ("NodeFailures", ["w"])
+    assert found.is_evicting(failing.key)
+    assert last(found, "w", NOW + 60) is None
+
+
+def test_without_fail_fast_a_workload_keeps_its_quota_until_there_is_another_node() -> None:
+    policy = SchedulingPolicy(topology=TopologyPolicy(fail_fast=False))
+    found = world(queue("a", "tas"), nodes=(node("n1", 2),), policy=policy)
+    put(found, runs(asks("w", 2), {"n1": 2}, unhealthy_nodes=("n1",)))
+    found.set_node("n1", None)
+    assert waits(last(found, "w", NOW + 1)) == (PendingReason.WAITING_FOR_QUOTA, [])
+    found.set_node("n2", node("n2", 2))
+    assert domains(last(found, "w", NOW + 60)) == {"n2": 2}
+
+
+def test_a_second_pass_comes_before_the_heads_of_queues() -> None:
+    found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2), node("n3", 2)))
+    put(found, runs(asks("w", 4), {"n1": 2, "n2": 2}, unhealthy_nodes=("n1",)), asks("v", 2, priority=9))
+    found.set_node("n1", None)
+    plan = next(iter(drain(found, found.policy, NOW + 1)))
+    assert [decision.workload.key.name for decision in plan.decisions] == ["w", "v"]
+    assert domains(plan.decisions[0])["n3"] == 2
+    assert isinstance(plan.decisions[1], StayPending)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 7), st.integers(1, 4), st.integers(0, 2), st.sampled_from(["add", "end", "node"])),
+        max_size=25,
+    )
+)
+@settings(max_examples=cases(60, 1500))
+def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_built_afresh(
+    steps: list[tuple[int, int, int, str]],
+) -> None:
+    nodes = (node("n0", 3), node("n1", 3), node("n2", 3, rack="r2"))
+    found = world(queue("a", "tas"), queue("b", "same"), nodes=nodes)
+    gone: set[str] = set()
+    for number, size, priority, what in steps:
+        name = f"n{number % 3}"
+        if what == "node":
+            gone ^= {name}
+            found.set_node(name, None if name in gone else nodes[number % 3])
+        else:
+            made = asks(f"w{number}", size, "ab"[number % 2], priority=priority, created=float(number))
+            found.set_workload(made.key, None if what == "end" else made)
+        for plan in drain(found, found.policy, NOW):
+            for decision in plan.decisions:
+                if isinstance(decision, Reserve):
+                    put(found, admitted(decision.workload, decision.admission, NOW))
+        for victim in sorted(found.reservations.leaving):
+            found.set_workload(victim, None)
+        found.check()
+        assert all(amount <= 3 for amount in used(found).values())
+    left = tuple(each for each in nodes if each.name not in gone)
+    afresh = put(world(queue("a", "tas"), queue("b", "same"), nodes=left), *found.workloads.values())
+    assert used(afresh) == used(found)
