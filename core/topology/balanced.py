@@ -94,7 +94,7 @@ def _choice(counted: Counts, level: int, lower: int, siblings: range, need: int,
 
 
 def _room(counted: Counts, level: int, number: int) -> BalancedRoom:
-    led = counted.led.units[level][number] if counted.leads[level][number] else None
+    led = counted.led.units[level][number] if counted.leads and counted.leads[level][number] else None
     return BalancedRoom(number, counted.plain.units[level][number], led)
 
 

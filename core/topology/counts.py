@@ -6,12 +6,13 @@ children. Where pods come in slices, incomplete slices do not count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from core.matching.placement import holds, untolerated
 from core.model import NODE_NAME, Node, Placement, Requests, Requirement, ResourceFlavor, Toleration
-from core.topology.nodes import PODS, Domains, Tree
+from core.topology.nodes import PAGE, PODS, Domains, Tree
+from core.topology.ranking import Ranking
 
 _UNLIMITED = 2**31 - 1
 
@@ -52,7 +53,7 @@ def _selects(term: tuple[Requirement, ...], node: Node) -> bool:
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What the counts of a tree depend on: one pod, the leader that one of the domains must hold too, the nodes, and
-    the units of slices (see ``Goal``). Below ``within``, a level and a number, are the only leaves that count.
+    the units of slices (see ``Goal``).
     """
 
     per_pod: tuple[tuple[str, int], ...]
@@ -62,27 +63,182 @@ class Shape:
     sizes: tuple[int, ...]
 
 
-@dataclass(slots=True)
 class Table:
     """By level and number of a domain: the pods that it holds, and the units of them."""
 
-    pods: list[list[int]]
-    units: list[list[int]]
+    __slots__ = ("_rankings", "pods", "units")
+
+    def __init__(self, tree: Tree) -> None:
+        self.pods = [[0] * tree.size(level) for level in range(len(tree.levels))]
+        self.units = [[0] * tree.size(level) for level in range(len(tree.levels))]
+        self._rankings: dict[int, Ranking] = {}
+
+    def ranking(self, level: int) -> Ranking:
+        """The domains of a level that hold a unit, in order; made when it is first asked for."""
+        known = self._rankings.get(level)
+        if known is None:
+            known = self._rankings[level] = Ranking(self.units[level], self.pods[level])
+        return known
+
+    def put(self, level: int, number: int, pods: int, units: int) -> bool:
+        """Sets what a domain holds; returns whether that is a change."""
+        before = (self.units[level][number], self.pods[level][number])
+        if before == (units, pods):
+            return False
+        self.units[level][number], self.pods[level][number] = units, pods
+        if level in self._rankings:
+            self._rankings[level].move(number, before, (units, pods))
+        return True
 
 
-@dataclass(slots=True)
 class Counts:
-    """The counts of all domains. ``led`` are those if the domain holds the leader too, ``leads`` whether it can; both
-    are as without a leader where none is asked for. ``scores`` is empty unless nodes are preferred.
+    """The counts of all domains for a shape, with the usage of the ``Domains`` that asked last.
+
+    ``led`` are those beside the leader, ``leads`` whether the domain can hold it; without a leader ``led`` is
+    ``plain`` and ``leads`` empty. ``scores`` is empty unless nodes are preferred. ``excluded`` counts the leaves that
+    hold no pod, by the reason. A change of one leaf costs the domains above it, and what it moves in a ranking.
     """
 
-    tree: Tree
-    shape: Shape
     plain: Table
     led: Table
     leads: list[list[bool]]
     scores: list[list[int]]
-    excluded: dict[str, int] = field(default_factory=dict)
+    excluded: dict[str, int]
+    _reasons: list[str]
+
+    __slots__ = ("_pages", "_reasons", "_whys", "excluded", "leads", "led", "plain", "scores", "shape", "tree")
+
+    def __init__(self, domains: Domains, shape: Shape, within: range | None) -> None:
+        self.tree, self.shape = domains.tree, shape
+        self._whys = _whys(domains, shape.filter, within)
+        self._pages = domains.pages.copy()
+        self._count_all()
+
+    def follow(self, domains: Domains) -> None:
+        """Counts again what differs in the usage of these domains."""
+        changed: list[int] = []
+        for number, (before, now) in enumerate(zip(self._pages, domains.pages, strict=True)):
+            if before is not now:
+                first = number * PAGE
+                changed += [first + n for n, (a, b) in enumerate(zip(before, now, strict=True)) if a is not b]
+        self._pages = domains.pages.copy()
+        if len(changed) * 4 > len(self.tree.leaves):
+            self._count_all()
+        elif changed:
+            self._count_some(changed)
+
+    def _count_all(self) -> None:
+        tree, depth = self.tree, len(self.tree.levels)
+        self.plain = Table(tree)
+        self.led = self.plain if self.shape.leader is None else Table(tree)
+        self.leads = [[False] * tree.size(level) for level in range(depth)] if self.shape.leader is not None else []
+        self.scores = [[0] * tree.size(level) for level in range(depth)] if self.shape.filter.preferred else []
+        self.excluded = {}
+        self._reasons = [""] * len(tree.leaves)
+        for leaf in range(len(tree.leaves)):
+            self._count_leaf(leaf)
+        for level in range(tree.lowest - 1, -1, -1):
+            for number in range(tree.size(level)):
+                self._count_domain(level, number)
+
+    def _count_some(self, leaves: Iterable[int]) -> None:
+        changed = [leaf for leaf in leaves if self._count_leaf(leaf)]
+        for level in range(self.tree.lowest - 1, -1, -1):
+            above = self.tree.parents[level + 1]
+            changed = [n for n in dict.fromkeys(above[n] for n in changed) if self._count_domain(level, n)]
+
+    def _count_leaf(self, leaf: int) -> bool:
+        """Counts a leaf, and returns whether its figures have changed."""
+        shape, level = self.shape, self.tree.lowest
+        why = self._whys[leaf] if self._whys else ""
+        capacity, used = self.tree.leaves[leaf].capacity, self._pages[leaf // PAGE][leaf % PAGE]
+        held = 0 if why else fit(capacity, used, shape.per_pod)
+        changed = self.plain.put(level, leaf, held, held // shape.sizes[level])
+        if shape.leader is not None:
+            leads = not why and fit(capacity, used, shape.leader) > 0
+            beside = fit(capacity, _with(used, shape.leader), shape.per_pod) if leads else held
+            changed |= self.led.put(level, leaf, beside, beside // shape.sizes[level]) | (
+                leads != self.leads[level][leaf]
+            )
+            self.leads[level][leaf] = leads
+        if self.scores:
+            node = self.tree.leaves[leaf].node
+            score = shape.filter.score(node) if node is not None and held else 0
+            changed |= score != self.scores[level][leaf]
+            self.scores[level][leaf] = score
+        if not held or self._reasons[leaf]:
+            self._exclude(leaf, "" if held else why or f'resource "{_scarcest(capacity, used, shape.per_pod)}"')
+        return changed
+
+    def _exclude(self, leaf: int, reason: str) -> None:
+        before = self._reasons[leaf]
+        if before == reason:
+            return
+        self._reasons[leaf] = reason
+        if reason:
+            self.excluded[reason] = self.excluded.get(reason, 0) + 1
+        if before:
+            self.excluded[before] -= 1
+            if not self.excluded[before]:
+                del self.excluded[before]
+
+    def _count_domain(self, level: int, number: int) -> bool:
+        """Counts a domain from its children, and returns whether its figures have changed."""
+        shape, below = self.shape, level + 1
+        children = self.tree.children[level][number]
+        part = slice(children.start, children.stop)
+        sliced = level >= shape.slice_level
+        unit = shape.sizes[below] if sliced else 1
+        raw = _whole(self.plain.pods[below][part], unit)
+        pods = sum(raw)
+        units = pods // shape.sizes[level] if sliced else sum(self.plain.units[below][part])
+        changed = self.plain.put(level, number, pods, units)
+        if self.leads:
+            able = self.leads[below][part]
+            led = pods - _least_loss(raw, _whole(self.led.pods[below][part], unit), able, pods)
+            lost = _least_loss(self.plain.units[below][part], self.led.units[below][part], able, units)
+            changed |= self.led.put(level, number, led, led // shape.sizes[level] if sliced else units - lost)
+            changed |= any(able) != self.leads[level][number]
+            self.leads[level][number] = any(able)
+        if self.scores:
+            score = sum(self.scores[below][part])
+            changed |= score != self.scores[level][number]
+            self.scores[level][number] = score
+        return changed
+
+
+def _whole(pods: list[int], unit: int) -> list[int]:
+    """Pods without those of incomplete units."""
+    return pods if unit == 1 else [each - each % unit for each in pods]
+
+
+def _least_loss(plain: list[int], led: list[int], able: list[bool], otherwise: int) -> int:
+    """What the leader costs on the domain where it costs least."""
+    return min((a - b for a, b, c in zip(plain, led, able, strict=True) if c), default=otherwise)
+
+
+def counts(domains: Domains, shape: Shape, within: range | None = None) -> Counts:
+    """Counts a shape on all domains; with ``within`` only on these leaves.
+
+    The result is shared and valid until the usage of any copy of the domains is counted for this shape again.
+    """
+    if within is not None:
+        return Counts(domains, shape, within)
+    known, key = domains.counted.shapes, (shape, domains.unused)
+    found = known.pop(key, None)
+    if found is None:
+        found = Counts(domains, shape, None)
+        for old in list(known)[: max(0, len(known) + 1 - _most(len(domains.tree.leaves)))]:
+            del known[old]
+    else:
+        found.follow(domains)
+    known[key] = found  # the last one: those that were asked for longest ago are dropped first
+    return found
+
+
+def _most(leaves: int) -> int:
+    """How many shapes are kept: 128 of 10,000 leaves use about 30 MB."""
+    return min(128, max(16, 2_000_000 // max(1, leaves)))
 
 
 def requests_of(per_pod: Requests) -> tuple[tuple[str, int], ...]:
@@ -109,86 +265,39 @@ def node_filter(
     )
 
 
-def counts(domains: Domains, shape: Shape, within: range | None = None) -> Counts:
-    """Counts a shape on all domains; with ``within`` only on these leaves."""
-    tree = domains.tree
-    excluded: dict[str, int] = {}
-    pods, led, leads, scores = [], [], [], []
-    for leaf in range(len(tree.leaves)):
-        why = _exclusion(tree, shape, leaf) if within is None or leaf in within else "topologyDomain"
-        free = domains.free(leaf) if not why else {}
-        held = _fit(free, shape.per_pod)
-        if not why and not held:
-            why = f'resource "{_scarcest(free, shape.per_pod)}"'
-        if why:
-            excluded[why] = excluded.get(why, 0) + 1
-        pods.append(held)
-        leads.append(shape.leader is not None and _fit(free, shape.leader) > 0)
-        led.append(_fit(_without(free, shape.leader), shape.per_pod) if shape.leader and leads[-1] else held)
-        node = tree.leaves[leaf].node
-        scores.append(shape.filter.score(node) if node and held else 0)
-    return _summed(tree, shape, excluded, pods, led, leads, scores)
+def _whys(domains: Domains, selected: Filter, within: range | None) -> list[str]:
+    """By leaf why pods cannot run there, '' if they can; empty if they can run on all."""
+    tree, known = domains.tree, domains.counted.filters
+    if tree.by_hostname and selected not in known:
+        nodes = [leaf.node for leaf in tree.leaves]
+        found = [selected.exclusion(node) if node is not None else "" for node in nodes]
+        if len(known) >= _most(len(nodes)):
+            known.clear()
+        known[selected] = found if any(found) else []
+    whys = known[selected] if tree.by_hostname else []
+    if within is None:
+        return whys
+    return [(whys[leaf] if whys else "") if leaf in within else "topologyDomain" for leaf in range(len(tree.leaves))]
 
 
-def _summed(
-    tree: Tree,
-    shape: Shape,
-    excluded: dict[str, int],
-    pods: list[int],
-    led: list[int],
-    leads: list[bool],
-    scores: list[int],
-) -> Counts:
-    """The counts of all levels, from those of the leaves."""
-    found = Counts(tree, shape, Table([], []), Table([], []), [], [], excluded)
-    for level in range(tree.lowest, -1, -1):
-        if level < tree.lowest:
-            below = found
-            pods, led, leads, scores = [], [], [], []
-            units_above, led_units_above = [], []
-            unit = shape.sizes[level + 1] if level >= shape.slice_level else 1
-            for children in tree.children[level]:
-                raw = [each - each % unit for each in below.plain.pods[0][children.start : children.stop]]
-                raw_led = [each - each % unit for each in below.led.pods[0][children.start : children.stop]]
-                able = below.leads[0][children.start : children.stop]
-                pods.append(sum(raw))
-                losses = [a - b for a, b, c in zip(raw, raw_led, able, strict=True) if c]
-                led.append(pods[-1] - min(losses, default=pods[-1] if shape.leader else 0))
-                leads.append(bool(losses))
-                scores.append(sum(below.scores[0][children.start : children.stop]))
-                whole = below.plain.units[0][children.start : children.stop]
-                whole_led = below.led.units[0][children.start : children.stop]
-                units_above.append(sum(whole))
-                losses = [a - b for a, b, c in zip(whole, whole_led, able, strict=True) if c]
-                led_units_above.append(units_above[-1] - min(losses, default=units_above[-1] if shape.leader else 0))
-        size = shape.sizes[level]
-        own = level >= shape.slice_level
-        found.plain.units.insert(0, [each // size for each in pods] if own else units_above)
-        found.led.units.insert(0, [each // size for each in led] if own else led_units_above)
-        found.plain.pods.insert(0, pods)
-        found.led.pods.insert(0, led)
-        found.leads.insert(0, leads)
-        found.scores.insert(0, scores)
-    return found
+def fit(capacity: Requests, used: Requests, per_pod: tuple[tuple[str, int], ...]) -> int:
+    """How many pods fit into what is left of a capacity; a resource that the nodes lack holds none."""
+    least = _UNLIMITED
+    for resource, amount in per_pod:
+        free = capacity.get(resource, 0) - used.get(resource, 0)
+        if free < amount:
+            return 0
+        least = min(least, free // amount)
+    return least
 
 
-def _exclusion(tree: Tree, shape: Shape, leaf: int) -> str:
-    node = tree.leaves[leaf].node
-    return shape.filter.exclusion(node) if node is not None else ""
-
-
-def _fit(free: Requests, per_pod: tuple[tuple[str, int], ...]) -> int:
-    """How many pods fit into what is free; a resource that the nodes lack holds none."""
-    return max(0, min((free.get(resource, 0) // amount for resource, amount in per_pod), default=_UNLIMITED))
-
-
-def _scarcest(free: Requests, per_pod: tuple[tuple[str, int], ...]) -> str:
+def _scarcest(capacity: Requests, used: Requests, per_pod: tuple[tuple[str, int], ...]) -> str:
     """The resource of which the fewest pods fit; the first by name if there are several."""
-    return min(per_pod, key=lambda each: (max(0, free.get(each[0], 0) // each[1]), each[0]))[0]
+    return min(per_pod, key=lambda each: (fit(capacity, used, (each,)), each[0]))[0]
 
 
-def _without(free: Requests, taken: tuple[tuple[str, int], ...]) -> Requests:
-    left = dict(free)
-    for resource, amount in taken:
-        left[resource] = left.get(resource, 0) - amount
-    return left
+def _with(used: Requests, more: tuple[tuple[str, int], ...]) -> Requests:
+    total = dict(used)
+    for resource, amount in more:
+        total[resource] = total.get(resource, 0) + amount
+    return total

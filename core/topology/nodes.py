@@ -10,12 +10,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from core.model import Node, Requests, ResourceFlavor
 
+if TYPE_CHECKING:
+    from core.topology.counts import Counts, Filter, Shape
+
 HOSTNAME: Final = "kubernetes.io/hostname"
 PODS: Final = "pods"
+PAGE: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,6 @@ class Leaf:
     path: tuple[str, ...]
     capacity: Requests
     node: Node | None
-    nodes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,8 @@ class Tree:
     children: tuple[tuple[range, ...], ...]
     parents: tuple[tuple[int, ...], ...]
     numbers: Mapping[tuple[str, ...], int]
-    nodes: int
-
-    @property
-    def by_hostname(self) -> bool:
-        """Whether a leaf is one node, and assignments name its hostname alone."""
-        return self.levels[-1:] == (HOSTNAME,)
+    by_hostname: bool
+    """Whether a leaf is one node, and assignments name its hostname alone."""
 
     @property
     def lowest(self) -> int:
@@ -88,9 +87,14 @@ class Tree:
 
 
 class Domains:
-    """The domains of a flavor, with what workloads use on them."""
+    """The domains of a flavor, with what workloads use on them.
 
-    __slots__ = ("_used", "flavor", "tree")
+    Usage is kept in pages of leaves that never change: a copy shares them, and what differs between two copies is found
+    without looking at what is equal. ``counted`` are the counts of the last shapes that were asked for; all copies
+    share them, and they follow the usage of the copy that asks (see ``core.topology.counts``).
+    """
+
+    __slots__ = ("_pages", "counted", "flavor", "tree", "unused")
 
     def __init__(
         self,
@@ -102,15 +106,17 @@ class Domains:
         """``others``: by node name, what pods outside of topology use there, with the number of them as ``pods``."""
         self.flavor = flavor
         self.tree = _tree(levels, flavor, nodes, others)
-        self._used: dict[int, Requests] = {}
+        self.unused = False
+        self.counted = Known()
+        self._pages = _blank(len(self.tree.leaves))
 
     def copy(self) -> Domains:
-        """Returns the same domains with separate usage."""
-        return self._with(dict(self._used))
+        """Returns the same domains with separate usage. Costs a reference for each 256 leaves."""
+        return self._with(self._pages.copy(), unused=self.unused)
 
     def empty(self) -> Domains:
         """Returns the same domains without usage of workloads; pods outside of topology stay."""
-        return self._with({})
+        return self._with(_blank(len(self.tree.leaves)), unused=True)
 
     def add(self, values: tuple[str, ...], requests: Requests, count: int) -> None:
         """Counts so many pods on a leaf, and each as one of ``pods``; a negative number of pods is removed.
@@ -120,10 +126,17 @@ class Domains:
         leaf = self.number(values)
         if leaf is None:
             return
-        used = dict(self._used.get(leaf) or {})
+        number, place = divmod(leaf, PAGE)
+        page = self._pages[number].copy()
+        used = dict(page[place])
         for resource, amount in (*requests.items(), (PODS, 1)):
-            used[resource] = used.get(resource, 0) + amount * count
-        self._used[leaf] = {resource: amount for resource, amount in used.items() if amount}
+            total = used.get(resource, 0) + amount * count
+            if total:
+                used[resource] = total
+            else:
+                used.pop(resource, None)
+        page[place] = used
+        self._pages[number] = page
 
     def number(self, values: tuple[str, ...]) -> int | None:
         """The number of a leaf; None if it has no nodes."""
@@ -131,19 +144,43 @@ class Domains:
 
     def used(self, leaf: int) -> Requests:
         """What workloads use on a leaf."""
-        return self._used.get(leaf) or {}
+        return self._pages[leaf // PAGE][leaf % PAGE]
 
     def free(self, leaf: int) -> Requests:
         """What is free on a leaf; negative where more is used than there is."""
-        used = self.used(leaf)
-        return {
-            resource: amount - used.get(resource, 0) for resource, amount in self.tree.leaves[leaf].capacity.items()
-        }
+        used, capacity = self.used(leaf), self.tree.leaves[leaf].capacity
+        return {resource: amount - used.get(resource, 0) for resource, amount in capacity.items()}
 
-    def _with(self, used: dict[int, Requests]) -> Domains:
+    @property
+    def pages(self) -> list[list[Requests]]:
+        """What is used on each leaf, in pages of ``PAGE`` leaves. For reading; a page is replaced when it changes."""
+        return self._pages
+
+    def _with(self, pages: list[list[Requests]], *, unused: bool) -> Domains:
         other = Domains.__new__(Domains)
-        other.flavor, other.tree, other._used = self.flavor, self.tree, used
+        other.flavor, other.tree, other.counted, other._pages = self.flavor, self.tree, self.counted, pages
+        other.unused = unused
         return other
+
+
+class Known:
+    """Counts by shape, and which leaves pods can run on by their filter; see ``core.topology.counts``."""
+
+    __slots__ = ("filters", "shapes")
+
+    def __init__(self) -> None:
+        self.shapes: dict[tuple[Shape, bool], Counts] = {}
+        self.filters: dict[Filter, list[str]] = {}
+
+
+_UNUSED: Final[Requests] = {}
+_BLANK_PAGE: Final = [_UNUSED] * PAGE
+
+
+def _blank(leaves: int) -> list[list[Requests]]:
+    """Pages of leaves on which nothing is used; full ones are one list."""
+    full, rest = divmod(leaves, PAGE)
+    return [_BLANK_PAGE] * full + ([[_UNUSED] * rest] if rest else [])
 
 
 def _tree(
@@ -151,7 +188,7 @@ def _tree(
 ) -> Tree:
     """The tree of the nodes that the flavor has: usable, with its labels and a label for every level."""
     by_hostname = levels[-1:] == (HOSTNAME,)
-    found: dict[tuple[str, ...], tuple[dict[str, int], Node, int]] = {}
+    found: dict[tuple[str, ...], tuple[dict[str, int], Node]] = {}
     hostnames: set[str] = set()
     for node in sorted(nodes, key=lambda node: node.name):
         if not node.usable or not flavor.node_labels.items() <= node.labels.items():
@@ -162,22 +199,19 @@ def _tree(
         if by_hostname and path[-1] in hostnames:
             continue  # two nodes of one hostname would be indistinguishable in an assignment: the first is used
         hostnames.add(path[-1])
-        capacity, first, count = found.get(path) or ({}, node, 0)
+        capacity, _ = found.setdefault(path, ({}, node))
         for resource, amount in node.allocatable.items():
             capacity[resource] = capacity.get(resource, 0) + amount
         for resource, amount in (others.get(node.name) or {}).items():
             if resource in capacity:
                 capacity[resource] -= amount
-        found[path] = (capacity, first, count + 1)
     paths = sorted(found)
-    leaves = tuple(
-        Leaf(path, found[path][0], found[path][1] if by_hostname else None, found[path][2]) for path in paths
-    )
+    leaves = tuple(Leaf(path, found[path][0], found[path][1] if by_hostname else None) for path in paths)
     children, parents = _ranges(paths, len(levels))
     numbers = {leaf.path: number for number, leaf in enumerate(leaves)}
     if by_hostname:
         numbers.update({leaf.path[-1:]: number for number, leaf in enumerate(leaves)})
-    return Tree(levels, leaves, children, parents, numbers, sum(leaf.nodes for leaf in leaves))
+    return Tree(levels, leaves, children, parents, numbers, by_hostname)
 
 
 def _ranges(

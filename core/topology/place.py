@@ -8,8 +8,8 @@ free capacity (for pods that may be anywhere) takes those with the least room fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from core.model import TopologyAssignment, TopologyDomain
 from core.topology import reasons
@@ -165,81 +165,172 @@ def _choose(counted: Counts, wanted: Goal, need: int, leader: bool) -> tuple[int
         if wanted.required:
             return level, Shortfall(counted.plain.units[level][_fullest(counted, level)])
         if wanted.unconstrained or level == 0:
-            return level, _several(counted, wanted, level, range(counted.tree.size(level)), need, leader, counted.led)
+            return level, _several(counted, wanted, _whole(level), need, leader, counted.led)
         level -= 1
 
 
 def _fullest(counted: Counts, level: int) -> int:
     """The domain with the most slices; one that can hold the leader before all others."""
-    units, pods, leads = counted.led.units[level], counted.led.pods[level], counted.leads[level]
+    units, pods = counted.led.units[level], counted.led.pods[level]
+    if not counted.leads:
+        return next(counted.plain.ranking(level).descending(), pods.index(min(pods)))
+    leads = counted.leads[level]
     return min(range(len(units)), key=lambda n: (not leads[n], -units[n], pods[n], n))
 
 
 def _one(counted: Counts, wanted: Goal, level: int, need: int, leader: bool) -> Part | None:
-    """One domain that holds everything: the one with the fewest units, the first of them in the profile's order.
+    """One domain that holds everything: the one with the fewest units that is enough, then by pods and path.
 
-    Best fit only looks at the domains with the best score.
+    Where nodes are preferred, the one with the best score is taken; if that is not enough, a required level takes
+    another one.
     """
-    units, pods, leads, scores = (
-        counted.led.units[level],
-        counted.led.pods[level],
-        counted.leads[level],
-        counted.scores[level],
-    )
+    if not need and not leader:
+        return Part(0, 0)
+    if not leader and not counted.scores:
+        number = next(counted.plain.ranking(level).ascending(need), None)
+        return None if number is None else Part(number, need)
+    units, pods = counted.led.units[level], counted.led.pods[level]
+    scores = counted.scores[level] if counted.scores else [0] * len(units)
     best = max(scores) if wanted.best_fit and not wanted.required else 0
-    enough = [n for n in range(len(units)) if units[n] >= need and (leads[n] or not leader) and scores[n] >= best]
+    enough = [n for n, held in enumerate(units) if held >= need and scores[n] >= best]
+    if leader:
+        enough = [n for n in enough if counted.leads[level][n]]
     if not enough:
         return None
     return Part(min(enough, key=lambda n: (-scores[n], units[n], pods[n], n)), need, leader)
 
 
+class _Pool(NamedTuple):
+    """Domains of a level: those below some domains of the level above, or all of it (None)."""
+
+    level: int
+    parents: Sequence[int] | None
+
+    def size(self, tree: Tree) -> int:
+        """The number of domains."""
+        if self.parents is None:
+            return tree.size(self.level)
+        return sum(len(tree.children[self.level - 1][parent]) for parent in self.parents)
+
+    def numbers(self, tree: Tree) -> Iterable[int]:
+        """The domains."""
+        if self.parents is None:
+            return range(tree.size(self.level))
+        return (number for parent in self.parents for number in tree.children[self.level - 1][parent])
+
+
+def _whole(level: int) -> _Pool:
+    return _Pool(level, None)
+
+
 def _several(
-    counted: Counts, wanted: Goal, level: int, numbers: Sequence[int], need: int, leader: bool, order_by: Table
+    counted: Counts, wanted: Goal, pool: _Pool, need: int, leader: bool, order_by: Table
 ) -> list[Part] | Shortfall:
-    """Domains that together hold everything, each full except the last; the leader is on the first."""
+    """Domains that together hold everything, each full except the last; the leader is on the first.
+
+    Best fit exchanges the last domain for the smallest that is enough.
+    """
     taken: list[Part] = []
     left = need
-    pool = list(numbers)
-    if leader:
-        units, leads = counted.led.units[level], counted.leads[level]
-        plain = counted.plain.units[level]
-        total = sum(plain[n] for n in pool)
-        leading = [n for n in pool if leads[n]]
-        if not leading:
-            return Shortfall(0)
-        able = [n for n in leading if units[n] + total - plain[n] >= need] or leading
-        order = _ordered(able, order_by, counted, wanted, level)
-        first = order[0]
-        if wanted.best_fit and units[first] >= left:
-            first = _smallest(order, counted.led, counted, level, left)
-        taken.append(Part(first, min(left, units[first]), True))
-        left -= taken[-1].units
-        pool.remove(first)
-    units = counted.plain.units[level]
-    pool = _ordered(pool, counted.plain, counted, wanted, level)
-    for index, number in enumerate(pool):
+    first = _for_leader(counted, wanted, pool, need, order_by) if leader else None
+    if first is not None:
+        taken.append(first)
+        left -= first.units
+    elif leader:
+        return Shortfall(0)
+    units = counted.plain.units[pool.level]
+    order = _Order(counted, wanted, pool, first.domain if first else None)
+    for number in order:
         if not left:
             break
         if units[number]:
-            last = wanted.best_fit and units[number] >= left
-            chosen = _smallest(pool[index:], counted.plain, counted, level, left) if last else number
+            chosen = order.smallest(number, left) if wanted.best_fit and units[number] >= left else number
             taken.append(Part(chosen, min(left, units[chosen])))
             left -= taken[-1].units
     return Shortfall(need - left) if left else taken
 
 
+def _for_leader(counted: Counts, wanted: Goal, pool: _Pool, need: int, order_by: Table) -> Part | None:
+    """The domain for the leader: the first in order that leaves enough for the workers elsewhere, if any does."""
+    level = pool.level
+    numbers = list(pool.numbers(counted.tree))
+    units, plain = counted.led.units[level], counted.plain.units[level]
+    leading = [n for n in numbers if counted.leads[level][n]]
+    if not leading:
+        return None
+    total = sum(plain[n] for n in numbers)
+    able = [n for n in leading if units[n] + total - plain[n] >= need] or leading
+    order = _ordered(able, order_by, counted, wanted, level)
+    first = order[0]
+    if wanted.best_fit and units[first] >= need:
+        first = _smallest(order, counted.led, counted, level, need)
+    return Part(first, min(need, units[first]), True)
+
+
+class _Order:
+    """The domains of a pool in the order of the profile, except one.
+
+    Small pools are sorted; large ones follow the ranking of their whole level, of which only the beginning is read.
+    """
+
+    def __init__(self, counted: Counts, wanted: Goal, pool: _Pool, without: int | None) -> None:
+        self._counted, self._level, self._without = counted, pool.level, without
+        self._sorted: list[int] | None = None
+        tree, size = counted.tree, pool.size(counted.tree)
+        ranked = not counted.scores and pool.level <= wanted.slice_level
+        if ranked and (pool.parents is None or (size > _SMALL and size * 4 > tree.size(pool.level))):
+            ranking = counted.plain.ranking(pool.level)
+            self._within = None if pool.parents is None else (tree.parents[pool.level], frozenset(pool.parents))
+            self._numbers = ranking.descending() if wanted.best_fit else ranking.ascending()
+        else:
+            numbers = (number for number in pool.numbers(tree) if number != without)
+            self._sorted = _ordered(numbers, counted.plain, counted, wanted, pool.level)
+
+    def __iter__(self) -> Iterator[int]:
+        if self._sorted is not None:
+            return iter(self._sorted)
+        return self._inside(self._numbers)
+
+    def smallest(self, current: int, need: int) -> int:
+        """The domain with the fewest units that are enough, of ``current`` and those after it."""
+        table = self._counted.plain
+        if self._sorted is not None:
+            after = self._sorted[self._sorted.index(current) :]
+            return _smallest(after, table, self._counted, self._level, need)
+        found = next(self._inside(table.ranking(self._level).ascending(need)))
+        units = table.units[self._level]
+        return current if units[found] == units[current] else found  # those before ``current`` hold as much or more
+
+    def _inside(self, numbers: Iterator[int]) -> Iterator[int]:
+        if self._without is not None:
+            numbers = (number for number in numbers if number != self._without)
+        if self._within is None:
+            return numbers
+        above, parents = self._within
+        return (number for number in numbers if above[number] in parents)
+
+
+_SMALL: Final = 256
+
+
 def _ordered(numbers: Iterable[int], table: Table, counted: Counts, wanted: Goal, level: int) -> list[int]:
     """Domains in the order of the profile. Below the level of slices there are none to compare, only pods."""
-    units, pods, scores = table.units[level], table.pods[level], counted.scores[level]
+    units, pods = table.units[level], table.pods[level]
     sign = 0 if level > wanted.slice_level else -1 if wanted.best_fit else 1
+    if not counted.scores:
+        return sorted(numbers, key=lambda n: (sign * units[n], pods[n], n))
+    scores = counted.scores[level]
     return sorted(numbers, key=lambda n: (-scores[n], sign * units[n], pods[n], n))
 
 
 def _smallest(numbers: Sequence[int], table: Table, counted: Counts, level: int, need: int) -> int:
     """The domain with the fewest units that are enough, among those with the score of the first."""
-    units, pods, scores = table.units[level], table.pods[level], counted.scores[level]
-    score = scores[numbers[0]]
-    return min((n for n in numbers if units[n] >= need and scores[n] == score), key=lambda n: (units[n], pods[n], n))
+    units, pods = table.units[level], table.pods[level]
+    enough = [n for n in numbers if units[n] >= need]
+    if counted.scores:
+        scores = counted.scores[level]
+        enough = [n for n in enough if scores[n] == scores[numbers[0]]]
+    return min(enough, key=lambda n: (units[n], pods[n], n))
 
 
 def _descend(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> list[Part] | Shortfall:
@@ -247,10 +338,10 @@ def _descend(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> li
     all chosen domains; a domain may get none although its parent was chosen.
     """
     while level < wanted.slice_level:
-        pooled = [child for part in parts for child in counted.tree.children[level][part.domain]]
         need, leader = sum(part.units for part in parts), any(part.leader for part in parts)
         level += 1
-        found = _several(counted, wanted, level, pooled, need, leader, counted.plain)
+        pool = _Pool(level, [part.domain for part in parts])
+        found = _several(counted, wanted, pool, need, leader, counted.plain)
         if isinstance(found, Shortfall):
             return found
         parts = found
@@ -265,9 +356,8 @@ def _split(counted: Counts, wanted: Goal, level: int, parts: list[Part]) -> list
         level += 1
         below: list[Part] = []
         for part in parts:
-            children = counted.tree.children[level - 1][part.domain]
-            units = part.units * scale // unit
-            found = _several(counted, wanted, level, children, units, part.leader, counted.plain)
+            pool = _Pool(level, (part.domain,))
+            found = _several(counted, wanted, pool, part.units * scale // unit, part.leader, counted.plain)
             if isinstance(found, Shortfall):
                 return found
             below += found
