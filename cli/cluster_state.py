@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from api import names
 from api.objects import Raw, key_of
-from api.resources import NAMESPACES
+from api.resources import NAMESPACES, NODES
 from controller.cache.caches import Caches
 from controller.run.watched import WATCHED
 from controller.scheduling.usage import consumed_of
@@ -43,6 +43,8 @@ class ClusterState:
             self.raws[self.workloads[-1].key] = raw
         elif kind == NAMESPACES.kind:
             self.namespace(metadata["name"], metadata.get("labels") or {})
+        elif kind == NODES.kind:
+            self.state.set_node(metadata["name"], decode.node(raw))
         elif resource is not None:
             self.caches.enter(raw, resource)
         if kind == names.Kind.LOCAL_QUEUE:

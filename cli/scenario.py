@@ -17,6 +17,7 @@ from pathlib import Path
 from api import names
 from api.convert import ConversionError, convert
 from api.objects import Raw
+from api.resources import NODES
 from cli.manifests import Document, Mistakes, ScenarioError, documents, ours
 from cli.trace import TracedJob, duration, trace
 from controller.run.watched import WATCHED, rows
@@ -39,7 +40,9 @@ LIVE = "the cluster"
 """The origin of objects that an API server holds: it has had them admitted."""
 
 NAMESPACED = frozenset({row.resource.kind for row in rows(KINDS.values(), POD_OWNERS) if row.resource.namespaced})
-PLAYED = frozenset({row.resource.kind for row in WATCHED if row.played and row.resource.group != names.GROUP})
+PLAYED = frozenset(
+    {NODES.kind, *(row.resource.kind for row in WATCHED if row.played and row.resource.group != names.GROUP)}
+)
 """Kinds of others that matter to a simulation, besides Jobs."""
 
 
