@@ -142,27 +142,6 @@ _REMOVED: Final = frozenset(
 
 
 _NOT_BUILT: Final = {
-    "TopologyAwareScheduling": (
-        "placement by topology",
-        (
-            "ElasticJobsViaWorkloadSlicesWithTAS",
-            "SkipReassignmentForPodOwnedWorkloads",
-            "TASAssignmentsEncodingByHostnamePrefix",
-            "TASBalancedPlacement",
-            "TASCacheNodeMatchResults",
-            "TASCacheTopologyTree",
-            "TASCachingRemainingResources",
-            "TASFailedNodeReplacement",
-            "TASFailedNodeReplacementFailFast",
-            "TASHandleOverlappingFlavors",
-            "TASProfileMixed",
-            "TASRecomputeAssignmentWithinSchedulingCycle",
-            "TASReplaceNodeDueToNotReadyOverFixedTime",
-            "TASReplaceNodeOnNodeTaints",
-            "TASReplaceNodeOnPodTermination",
-            "TASRespectNodeAffinityPreferred",
-        ),
-    ),
     "DRA": (
         "quota for devices of dynamic resource allocation",
         (
@@ -216,14 +195,9 @@ LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
         " together",
     ),
     "SkipAncestorCheckForDeletedWorkloads": (True, "has no effect: it saves a look-up, which costs nothing here"),
-    "TASMultiLayerTopology": (
-        False,
-        "only changes which annotations are accepted: placement by topology is not part of this release",
-    ),
-    "TopologyAwareScheduling": (
-        False,
-        "only has topology requests validated: placement by topology is not part of this release",
-    ),
+    "TASCacheNodeMatchResults": (True, "has no effect: it is about how Kueue computes, not about what"),
+    "TASCacheTopologyTree": (True, "has no effect: it is about how Kueue computes, not about what"),
+    "TASCachingRemainingResources": (True, "has no effect: it is about how Kueue computes, not about what"),
     "UnadmittedWorkloadsObservability": (
         True,
         "only removes the metrics of unadmitted workloads: conditions keep their detailed reasons",

@@ -17,7 +17,7 @@ from api.metrics.custom_labels import PromotedLabel
 from core.jobs.stopping import TERMINATING_SECONDS
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Requests, Selector
-from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
+from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy, TopologyPolicy
 from core.multikueue.group import Policy
 from core.multikueue.kubeconfig import NOTHING, Allowed
 from core.multikueue.profile import Provider
@@ -339,6 +339,7 @@ def _policy(configuration: Configuration) -> SchedulingPolicy:
         ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         and enabled("QuotaCheckStrategy", gates),
         block_admission=waiting is not None and waiting.block_admission,
+        topology=TopologyPolicy.of(gates),
     )
 
 

@@ -36,9 +36,8 @@ class TopologyPolicy:
     """The feature gates of topology-aware scheduling that the cycle uses, with their defaults.
 
     ``mixed_profile`` is TASProfileMixed, ``balanced`` TASBalancedPlacement, ``preferred_affinity``
-    TASRespectNodeAffinityPreferred, ``multi_layer`` TASMultiLayerTopology, ``overlapping_flavors``
-    TASHandleOverlappingFlavors, ``recompute`` TASRecomputeAssignmentWithinSchedulingCycle, ``replace_nodes``
-    TASFailedNodeReplacement, ``fail_fast`` TASFailedNodeReplacementFailFast, ``keep_pod_owned``
+    TASRespectNodeAffinityPreferred, ``overlapping_flavors`` TASHandleOverlappingFlavors, ``recompute``
+    TASRecomputeAssignmentWithinSchedulingCycle, ``fail_fast`` TASFailedNodeReplacementFailFast, ``keep_pod_owned``
     SkipReassignmentForPodOwnedWorkloads, ``elastic`` ElasticJobsViaWorkloadSlicesWithTAS and ``encoded_by_prefix``
     TASAssignmentsEncodingByHostnamePrefix.
     """
@@ -46,10 +45,8 @@ class TopologyPolicy:
     mixed_profile: bool = True
     balanced: bool = False
     preferred_affinity: bool = False
-    multi_layer: bool = True
     overlapping_flavors: bool = True
     recompute: bool = True
-    replace_nodes: bool = True
     fail_fast: bool = True
     keep_pod_owned: bool = True
     elastic: bool = False
@@ -64,10 +61,8 @@ class TopologyPolicy:
             mixed_profile=enabled("TASProfileMixed", gates),
             balanced=enabled("TASBalancedPlacement", gates),
             preferred_affinity=enabled("TASRespectNodeAffinityPreferred", gates),
-            multi_layer=enabled("TASMultiLayerTopology", gates),
             overlapping_flavors=enabled("TASHandleOverlappingFlavors", gates),
             recompute=enabled("TASRecomputeAssignmentWithinSchedulingCycle", gates),
-            replace_nodes=enabled("TASFailedNodeReplacement", gates),
             fail_fast=enabled("TASFailedNodeReplacementFailFast", gates),
             keep_pod_owned=enabled("SkipReassignmentForPodOwnedWorkloads", gates),
             elastic=enabled("ElasticJobsViaWorkloadSlicesWithTAS", gates),

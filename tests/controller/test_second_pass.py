@@ -65,7 +65,9 @@ async def test_an_admission_has_the_domains_of_its_pods() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [None, Invalid(422, "Invalid", "refused"), lambda: Unreachable(0, "Reset", "cut")], ids=str
+    "fault",
+    [None, Invalid(422, "Invalid", "refused"), lambda: Unreachable(0, "Reset", "cut")],
+    ids=["written", "refused", "answer lost"],
 )
 async def test_a_failed_node_is_replaced_in_one_write(fault: Invalid | Callable[[], Unreachable] | None) -> None:
     found, server, _, clock = await running()
