@@ -201,7 +201,7 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
     " as the last of a process",
     "core/workload/actions.py": ("evict",),
     "core/workload/lifecycle.py": ("admit", "evict"),
-    "core/workload/node_failures.py": "failed nodes, judged again at each start: tests/core/test_node_failures.py",
+    "core/workload/node_failures.py": "decided again from nodes and pods: test_node_failures.py",
 }
 """The points of the writes that each module decides, or why the leader is not killed there."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
@@ -223,6 +223,7 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/reconcilers/guard.py:PodGuard._delete": "the same",
     "controller/reconcilers/departures.py:Departures._write_condition": "only a condition that people read",
     "controller/reconcilers/elastic.py:_ungate_one": "pods of elastic jobs: no quota depends on it, test_elastic.py",
+    "controller/reconcilers/node_failures.py:NodeFailures._end": "decided again from the pods: test_node_failures.py",
     "controller/reconcilers/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
     "controller/scheduling/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
     "controller/multikueue/clusters.py:Clusters._report": ("status of a MultiKueueCluster",),

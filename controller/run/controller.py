@@ -43,6 +43,7 @@ from controller.reconcilers.jobs import JobReconciler
 from controller.reconcilers.living import living_pods
 from controller.reconcilers.managed import Managed
 from controller.reconcilers.mirror import QueueMirror
+from controller.reconcilers.node_failures import NodeFailures
 from controller.reconcilers.not_running import NotRunning
 from controller.reconcilers.pod_owners import PodOwnerReconciler
 from controller.reconcilers.provisioning import Provisioning
@@ -194,6 +195,11 @@ class Controller:
             of_pods = Managed(self.caches, self.settings, self.owners)
             people = Events(self._recorder, WORKLOADS)
             self.guard = PodGuard(self.caches, writer, client, of_pods, people, self.settings, pods=self.pods)
+        rules = self.settings.node_failures
+        self.node_failures: NodeFailures | None = None
+        if rules is not None and self.settings.policy.topology is not None:
+            people = Events(self._recorder, WORKLOADS)
+            self.node_failures = NodeFailures(self.caches, writer, client, people, self.pods, rules)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.pod_owners = [
             PodOwnerReconciler(
@@ -365,10 +371,19 @@ class Controller:
                 group.create_task(self.variants.run(), name="variants")
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.run(), name="multikueue")
+            if self.node_failures is not None:
+                group.create_task(self._follow_node_failures(self.node_failures), name="node-failures")
             for owners in self.pod_owners:
                 group.create_task(owners.run(), name=owners.resource.plural)
             for reconciler in self.jobs:
                 group.create_task(reconciler.run(), name=f"jobs-{reconciler.kind.kind}")
+
+    async def _follow_node_failures(self, failures: NodeFailures) -> None:
+        """A node of which nothing is known yet would seem to be gone: begins when all nodes are."""
+        await self.topology.known.wait()
+        for _ in failures.everything():
+            await asyncio.sleep(0)
+        await failures.run()
 
     def _served(self, resource: Resource, served: bool) -> None:
         """The API server serves an optional resource, or does not."""

@@ -14,7 +14,7 @@ from api import resources
 from api.kinds import KINDS
 from api.objects import Resource
 from api.resources import EVENTS
-from controller.run.watched import FINALIZERS, READ, WATCHED, Watched, rows
+from controller.run.watched import FINALIZERS, READ, STATUS, WATCHED, Watched, rows
 from controller.settings import Feature
 from core.jobs import kinds
 from core.jobs.job_starter import Right
@@ -36,6 +36,9 @@ GUARDED: Final = (resources.PODS, ("list", "watch", "delete"))
 
 COUNTED: Final = (resources.PODS, ("list", "watch"))
 """What other pods use of the nodes of topologies."""
+
+ENDED: Final = (resources.PODS._replace(plural=f"{resources.PODS.plural}/{STATUS}"), ("patch",))
+"""Pods that wait for a failed node are ended."""
 
 MIRRORED: Final = (resources.LOCAL_QUEUES, ("create",))
 """Each Queue of v0.1 has a LocalQueue."""
@@ -141,7 +144,7 @@ def template() -> str:
     for feature, condition in FEATURES.items():
         text += _if(condition, rules(row for row in WATCHED if row.feature is feature))
     text += _if(FEATURES[Feature.QUEUES], [_rule(*MIRRORED)])
-    text += _if(FEATURES[Feature.TOPOLOGY], [_rule(*COUNTED)])
+    text += _if(FEATURES[Feature.TOPOLOGY], [_rule(*COUNTED), _rule(*ENDED)])
     text += _if(f"or ({FEATURES[Feature.PROVISIONING_REQUESTS]}) ({VARIANTS})", [_rule(*OWNED)])
     elastic = " ".join(f"({kind.enabled_in_helm})" for kind in kinds.ALL if kind.elastic)
     text += _if(f"and ({ELASTIC}) (or {elastic})", [_rule(*UNGATED)]) + _if(GUARD, [_rule(*GUARDED)])

@@ -14,6 +14,8 @@ from core.model.messages import WAITS
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 
+POD_TERMINATED: Final = "Pod terminated by Kueue NodeController due to node taint"
+
 _NEEDS_A_CHANGE = frozenset(
     {
         names.PendingReason.MISCONFIGURED,
@@ -82,6 +84,11 @@ def owners_added(count: int) -> Event:
 def excess_deleted() -> Event:
     """On a pod that its group has too many."""
     return Event(NORMAL, names.Event.EXCESS_POD_DELETED, "Excess pod deleted")
+
+
+def pod_terminated() -> Event:
+    """On a pod that waits for a node which does not take it."""
+    return Event(NORMAL, "PodTerminatedByKueue", POD_TERMINATED)
 
 
 def finished_workload(workload: Key) -> Event:

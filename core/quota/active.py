@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, ClusterQueueReason, LocalQueueReason
-from core.model import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, StopPolicy
+from core.model import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, StopPolicy, Topology
 from core.quota.tree import circular
 
 COHORT_CYCLE = "CohortCycle"
@@ -35,16 +35,18 @@ def cluster_queue_active(
     checks: Mapping[str, AdmissionCheck],
     cohorts: Mapping[str, Cohort],
     *,
+    topologies: Mapping[str, Topology] | None = None,
     concurrent_admission: bool = False,
 ) -> ActiveCondition:
-    """Whether a ClusterQueue can admit workloads: the first reason, all messages. ``concurrent_admission`` is whether
-    the feature gate is on.
+    """Whether a ClusterQueue can admit workloads: the first reason, all messages. ``topologies`` are None where the
+    feature gate TopologyAwareScheduling is off; ``concurrent_admission`` is whether that gate is on.
     """
     if queue.deleting:
         return ActiveCondition(
             False, ClusterQueueReason.TERMINATING, "Can't admit new workloads; clusterQueue is terminating"
         )
     found = [*_faults(queue, flavors, checks), *conflicts(queue, checks.get, concurrent_admission=concurrent_admission)]
+    found += _without_topology(queue, flavors, checks, topologies)
     if circular(cohorts, queue.cohort):
         found.append((COHORT_CYCLE, f"the parents of cohort {queue.cohort} form a cycle"))
     if not found:
@@ -76,6 +78,23 @@ def _faults(
     idle = [check.name for check in known if not check.active]
     if idle:
         yield reason.ADMISSION_CHECK_INACTIVE, f"references inactive AdmissionCheck(s): {','.join(idle)}"
+
+
+def _without_topology(
+    queue: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
+    checks: Mapping[str, AdmissionCheck],
+    topologies: Mapping[str, Topology] | None,
+) -> Iterable[tuple[str, str]]:
+    """Yields the flavors whose Topology is missing; none where the pods run in other clusters, which have their own."""
+    known = (checks[rule.name] for rule in queue.checks if rule.name in checks)
+    if topologies is None or any(check.controller_name == MULTIKUEUE_CONTROLLER for check in known):
+        return
+    for name in dict.fromkeys(name for group in queue.groups for name in group.flavors):
+        named = flavors[name].topology_name if name in flavors else None
+        if named is not None and named not in topologies:
+            text = f'there is no Topology "{named}" for TAS flavor "{name}"'
+            yield ClusterQueueReason.TOPOLOGY_NOT_FOUND, text
 
 
 def conflicts(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Set
 from typing import TypeVar
 
 from api.names import Condition
-from core.model import AdmissionCheck, ClusterQueue, Cohort, Key, ResourceFlavor, Workload
+from core.model import AdmissionCheck, ClusterQueue, Cohort, Key, ResourceFlavor, Topology, Workload
 from core.quota.active import ActiveCondition, cluster_queue_active
 from core.quota.arena import Arena, Sharing, shared_by, shared_flavors, trees_by_arena
 from core.quota.capacity import CapacityKind, FurtherCapacity
@@ -30,9 +30,17 @@ class Reservations:
     changed arenas, counts what is held in them again, and copies the names of all ClusterQueues.
     """
 
-    def __init__(self, *, concurrent_admission: bool = False, kinds: Iterable[CapacityKind] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        concurrent_admission: bool = False,
+        kinds: Iterable[CapacityKind] = (),
+        topologies: Mapping[str, Topology] | None = None,
+    ) -> None:
         self.concurrent_admission = concurrent_admission
         """Whether the feature gate is on."""
+        self.topologies = topologies
+        """The Topologies as they are now; None if topology-aware scheduling is off."""
         self.kinds = tuple(kinds)
         """The kinds of capacity beside quota."""
         self.flavors: dict[str, ResourceFlavor] = {}
@@ -310,7 +318,12 @@ class Reservations:
 
     def _active_condition(self, queue: ClusterQueue) -> ActiveCondition:
         return cluster_queue_active(
-            queue, self.flavors, self.checks, self.cohorts, concurrent_admission=self.concurrent_admission
+            queue,
+            self.flavors,
+            self.checks,
+            self.cohorts,
+            topologies=self.topologies,
+            concurrent_admission=self.concurrent_admission,
         )
 
     def _writable(self, name: str) -> Arena:

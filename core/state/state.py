@@ -87,7 +87,11 @@ class State:
         self.placement = PlacementKind(self.policy.topology) if self.policy.topology is not None else None
         """Nodes and topologies; None if topology-aware scheduling is off."""
         kinds = (*kinds, *([self.placement] if self.placement is not None else []))
-        self.reservations = Reservations(concurrent_admission=self.policy.concurrent_admission, kinds=kinds)
+        self.reservations = Reservations(
+            concurrent_admission=self.policy.concurrent_admission,
+            kinds=kinds,
+            topologies=self.placement.topologies if self.placement is not None else None,
+        )
         self.pending = PendingWorkloads(self.policy)
         self.local_queue_usage = LocalQueueUsage(self.pending, self.reservations)
         self.namespaces: dict[str, Labels] = {}

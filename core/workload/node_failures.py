@@ -11,11 +11,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from api.names import HOSTNAME_LABEL, Condition, EvictedReason
+from api.names import HOSTNAME_LABEL, Condition, EvictedReason, SchedulingGate
 from core.actions import Action, Wait, status
-from core.model import PodSetAssignment, ResourceFlavor, Workload, events
+from core.model import PodSetAssignment, Raw, ResourceFlavor, Workload, events
 from core.topology.health import NodeHealth, Tolerations
 from core.wire import decode
+from core.wire.guard import guarded
+from core.wire.timestamps import stamp
 from core.workload import transitions
 from core.workload.actions import Evict
 
@@ -69,6 +71,33 @@ def decide(workload: Workload, found: Mapping[str, NodeHealth], now: float) -> A
     patch = status(workload, replace(workload, unhealthy_nodes=(*known, *failed)), "unhealthy nodes")
     waits = [health.seconds for health in found.values() if health.seconds is not None]
     return patch or Wait(max(0.0, min(waits)) if waits else None)
+
+
+def waits_for(pod: Raw) -> str:
+    """Returns the hostname of the node for which a pod waits that may be scheduled; '' if it waits for no certain node,
+    or is on one.
+    """
+    spec, metadata = pod.get("spec") or {}, pod["metadata"]
+    gates = [gate.get("name") for gate in spec.get("schedulingGates") or ()]
+    pending = (pod.get("status") or {}).get("phase") == "Pending" and not metadata.get("deletionTimestamp")
+    if spec.get("nodeName") or not pending or SchedulingGate.TOPOLOGY in gates:
+        return ""
+    return str((spec.get("nodeSelector") or {}).get(HOSTNAME_LABEL) or "")
+
+
+def ended(pod: Raw, now: float) -> Raw:
+    """Returns the patch of the status of a pod that waits for a failed node: it has failed, so that its job creates it
+    again, and it is placed on another one.
+    """
+    condition = {
+        "type": "TerminatedByKueue",
+        "status": "True",
+        "reason": "UnschedulableOnAssignedNode",
+        "message": events.POD_TERMINATED,
+        "lastTransitionTime": stamp(now),
+    }
+    status = {"phase": "Failed", "conditions": [*((pod.get("status") or {}).get("conditions") or ()), condition]}
+    return guarded({"status": status}, pod)
 
 
 def _evict(workload: Workload, message: str, now: float) -> Action:

@@ -25,7 +25,8 @@ from tests.eventually import eventually
 
 
 def node(name: str, version: int = 1, *, ready: str = "True", cpu: str = "8", beat: str = "1", **metadata: Any) -> Raw:
-    conditions = [{"type": "Ready", "status": ready, "lastHeartbeatTime": beat}]
+    since = "2026-01-01T00:00:00Z"
+    conditions = [{"type": "Ready", "status": ready, "lastHeartbeatTime": beat, "lastTransitionTime": since}]
     return {
         "metadata": {"name": name, "uid": name, "resourceVersion": str(version), "labels": {"rack": "r"}, **metadata},
         "spec": {},

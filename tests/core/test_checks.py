@@ -23,10 +23,11 @@ from core.model import (
     ResourceFlavor,
     ResourceGroup,
     Selector,
+    Topology,
     Workload,
 )
 from core.model.owner import Owner
-from core.model.policy import SchedulingPolicy
+from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.quota.active import cluster_queue_active
 from core.quota.checks import awaited, checks_of, required_checks
 from core.state.state import State
@@ -360,6 +361,32 @@ def test_a_cluster_queue_is_active_if_its_checks_can_be_used(case: str) -> None:
     found = cluster_queue_active(replace(QUEUE, checks=rules), flavors, CHECKS, {})
     text = f"Can't admit new workloads: {message}." if message else "Can admit new workloads"
     assert found == (reason == "Ready", reason, text)
+
+
+@pytest.mark.parametrize(
+    ("policy", "there", "rules", "message"),
+    [
+        pytest.param(TopologyPolicy(), False, (), 'there is no Topology "racks" for TAS flavor "h100"', id="missing"),
+        pytest.param(TopologyPolicy(), True, (), "", id="it is there"),
+        pytest.param(None, False, (), "", id="without the feature gate"),
+        pytest.param(TopologyPolicy(), False, (CheckRule("far"),), "", id="the pods run in other clusters"),
+    ],
+)
+def test_a_cluster_queue_is_inactive_without_the_topology_of_a_flavor(
+    policy: TopologyPolicy | None, there: bool, rules: tuple[CheckRule, ...], message: str
+) -> None:
+    state = State(SchedulingPolicy(topology=policy))
+    for name in ALL:
+        state.set_flavor(name, ResourceFlavor(name, topology_name="racks" if name == "h100" else None))
+    for name, check in CHECKS.items():
+        state.set_admission_check(name, check)
+    state.set_cluster_queue(QUEUE.name, replace(QUEUE, checks=rules))
+    state.set_topology("racks", Topology("racks", ("rack",)))
+    if not there:
+        state.set_topology("racks", None)
+    found = state.reservations.active_condition(QUEUE.name)
+    text = f"Can't admit new workloads: {message}." if message else "Can admit new workloads"
+    assert found == (not message, "TopologyNotFound" if message else "Ready", text)
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,9 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
 {{- end }}
 {{- if or ($configuration.seiretsu.provisioningRequests.enable) (eq (toString (get $gates "ConcurrentAdmission")) "true") }}
 - apiGroups: [kueue.x-k8s.io]
