@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -60,3 +61,19 @@ def test_the_lowest_level_is_balanced_alone() -> None:
 def test_the_highest_level_looks_at_all_domains() -> None:
     found = placed(domains(hosts([[6]], [[6]])), asked(10, preferred=BLOCK), options=BALANCED)
     assert found == {"main": {"x1": 5, "x2": 5}}
+
+
+def test_among_racks_with_as_many_slices_the_one_with_fewer_pods_is_chosen() -> None:
+    here = domains(hosts([[2, 4], [4]]))
+    assert placed(here, asked(4, preferred=BLOCK, slices=((RACK, 4),)), options=BALANCED) == {"main": {"x3": 4}}
+
+
+def test_too_many_different_domains_to_compare_are_taken_from_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = hosts([list(range(3, 40))])
+    request = asked(120, preferred=HOST)
+    compared = placed(domains(nodes), request, options=BALANCED)["main"]
+    monkeypatch.setattr(importlib.import_module("core.topology.balanced"), "MOST_STEPS", 0)
+    taken = placed(domains(nodes), request, options=BALANCED)["main"]
+    assert sum(taken.values()) == sum(compared.values()) == 120
+    assert len(taken) == len(compared)
+    assert max(taken.values()) - min(taken.values()) <= 1
