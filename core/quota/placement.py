@@ -129,6 +129,26 @@ class PlacementKind:
             and all(level in node.labels for level in topology.levels)
         ]
 
+    def set_others(self, name: str, requests: Requests) -> tuple[Node, list[str], Requests] | None:
+        """Sets what pods outside of topology use on a node. Returns the node, its flavors, and how much less that is
+        than before; None if no flavor has the node, or nothing has changed.
+        """
+        before = self.others.get(name) or {}
+        if before == requests:
+            return None
+        if requests:
+            self.others[name] = requests
+        else:
+            del self.others[name]
+        node = self.nodes.get(name)
+        flavors = self.flavors_of(node, (flavor for flavor, _ in self._unused.values()))
+        if node is None or not flavors:
+            return None
+        freed = {r: before.get(r, 0) - requests.get(r, 0) for r in sorted({*before, *requests})}
+        for flavor in flavors:
+            self._unused[flavor][1].shift(node, freed)
+        return node, flavors, freed
+
     def forget(self, flavors: Iterable[str]) -> None:
         """The nodes of these flavors have changed."""
         for name in flavors:
@@ -195,6 +215,12 @@ class PlacementCapacity:
         """Undoes ``add``."""
         for place_, count in amounts.items():
             self._count(place_, -count)
+
+    def shift(self, node: Node, flavors: Iterable[str], freed: Requests) -> None:
+        """What pods outside of topology use on a node of these flavors has become less by so much."""
+        for name in flavors:
+            if name in self._domains:
+                self._domains[name].shift(node, freed)
 
     def fits(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> bool:
         """Whether so many more pods fit on each domain, all pod sets together. A domain without nodes has no room.

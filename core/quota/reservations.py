@@ -7,7 +7,7 @@ stay as they are. Until then, usage is counted in the old arenas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TypeVar
 
 from api.names import Condition
@@ -325,6 +325,20 @@ class Reservations:
             topologies=self.topologies,
             concurrent_admission=self.concurrent_admission,
         )
+
+    def change_total(
+        self, kind: str, concerns: Callable[[FurtherCapacity], bool], change: Callable[[FurtherCapacity], None]
+    ) -> list[str]:
+        """Changes the total of a kind of further capacity where it ``concerns`` that of an arena. Returns a
+        ClusterQueue of each of these arenas; none is built again.
+        """
+        arenas = [each for each in self._arenas.values() if kind in each.further and concerns(each.further[kind])]
+        found = [next(iter(arena.queues)) for arena in arenas]
+        for name in found:
+            arena = self._writable(name)
+            change(arena.further[kind])
+            arena.generation += 1
+        return found
 
     def _writable(self, name: str) -> Arena:
         """Returns the arena of a ClusterQueue, which may be changed: copied first if a snapshot reads it too."""

@@ -65,9 +65,9 @@ from core.model.policy import SchedulingPolicy
 from core.queue.order import queue_time
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
-from core.quota.capacity import CapacityKind
+from core.quota.capacity import CapacityKind, FurtherCapacity
 from core.quota.checks import required_checks
-from core.quota.placement import PlacementKind, needs_second_pass
+from core.quota.placement import PlacementCapacity, PlacementKind, needs_second_pass
 from core.quota.reservations import Reservations, put
 from core.quota.usage import NO_USAGE, Reservation, finished, holds_quota
 from core.scheduling.snapshot import Head, Snapshot
@@ -145,11 +145,25 @@ class State:
             self._rebuild_with({*before, *self.placement.flavors_of(node, flavors)})
 
     def set_other_pods(self, name: str, requests: Requests) -> None:
-        """Sets what pods outside of topology use on a node, with their number as ``pods``; nothing removes it."""
-        if self.placement is not None and put(self.placement.others, name, requests or None):
-            self._rebuild_with(
-                self.placement.flavors_of(self.placement.nodes.get(name), self.reservations.flavors.values())
-            )
+        """Sets what pods outside of topology use on a node, with their number as ``pods``; nothing removes it. Where it
+        has become less, workloads that wait in a flavor of the node are decided again. Costs nothing that grows with
+        the number of workloads.
+        """
+        changed = self.placement.set_others(name, requests) if self.placement is not None else None
+        if changed is None:
+            return
+        node, flavors, freed = changed
+
+        def concerns(capacity: FurtherCapacity) -> bool:
+            return isinstance(capacity, PlacementCapacity) and not capacity.domains.keys().isdisjoint(flavors)
+
+        def change(capacity: FurtherCapacity) -> None:
+            assert isinstance(capacity, PlacementCapacity)
+            capacity.shift(node, flavors, freed)
+
+        for queue in self.reservations.change_total(PlacementKind.name, concerns, change):
+            if any(amount > 0 for amount in freed.values()):
+                self._plan_wake_up(queue, None)
 
     def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
         """Adds, changes or removes an AdmissionCheck."""

@@ -115,8 +115,12 @@ class Counts:
         self._count_all()
 
     def follow(self, domains: Domains) -> None:
-        """Counts again what differs in the usage of these domains."""
+        """Counts again what differs in the usage of these domains, or in what other pods use there."""
         changed: list[int] = []
+        if domains.tree is not self.tree:
+            both = zip(self.tree.leaves, domains.tree.leaves, strict=True)
+            changed += [leaf for leaf, (a, b) in enumerate(both) if a is not b]
+            self.tree = domains.tree
         for number, (before, now) in enumerate(zip(self._pages, domains.pages, strict=True)):
             if before is not now:
                 first = number * PAGE

@@ -7,6 +7,7 @@ and to sort by number is to sort by path.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -137,6 +138,23 @@ class Domains:
                 used.pop(resource, None)
         page[place] = used
         self._pages[number] = page
+
+    def shift(self, node: Node, freed: Requests) -> None:
+        """What pods outside of topology use on a node has become less by so much; more where that is negative.
+
+        Costs a reference for each leaf. The node has all labels of the levels; one that no leaf has is ignored.
+        """
+        path = tuple(node.labels[level] for level in self.tree.levels)
+        leaf = self.number(path)
+        if leaf is None:
+            return
+        old = self.tree.leaves[leaf]
+        if old.node is not None and old.node.name != node.name:
+            return
+        capacity = {resource: amount + freed.get(resource, 0) for resource, amount in old.capacity.items()}
+        leaves = list(self.tree.leaves)
+        leaves[leaf] = dataclasses.replace(old, capacity=capacity)
+        self.tree = dataclasses.replace(self.tree, leaves=tuple(leaves))
 
     def number(self, values: tuple[str, ...]) -> int | None:
         """The number of a leaf; None if it has no nodes."""
