@@ -88,6 +88,10 @@ class Arena:
     def reserve(self, key: Key, held: Reservation) -> None:
         """Counts a reservation."""
         self.quota.reserve(key, held)
+        self.count_further(held)
+
+    def count_further(self, held: Reservation) -> None:
+        """Counts what a reservation uses beside quota."""
         if held.usage.further:
             for capacity, amounts in self._limiting(held.usage):
                 capacity.add(held.cluster_queue, amounts)

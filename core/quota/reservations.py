@@ -64,6 +64,8 @@ class Reservations:
         self._stale: set[str] = set()
         """ClusterQueues whose arena differs from the specification."""
         self._stale_cohorts: set[str] = set()
+        self._outdated: set[str] = set()
+        """Arenas whose capacities beside quota have other totals than when they were made."""
         self._rebuilt: set[str] = set()
         self._generation = 0
 
@@ -103,8 +105,12 @@ class Reservations:
 
     def _rebuild(self) -> None:
         """Builds the arenas again whose specification has changed."""
-        if self.up_to_date:
-            return
+        if not self.up_to_date:
+            self._build_changed()
+        if self._outdated:
+            self._fill_outdated()
+
+    def _build_changed(self) -> None:
         shared = shared_flavors(self.flavors, self.kinds)
         cohorts, queues = self._changed(shared)
         for name in self._stale:
@@ -122,8 +128,32 @@ class Reservations:
                 for key in self._outside.pop(name, ()):
                     arena.reserve(key, self._held[key])
         self._rebuilt |= built.keys()
+        self._outdated -= built.keys()
         self._stale.clear()
         self._stale_cohorts.clear()
+
+    def mark_outdated(self, flavors: Iterable[str]) -> list[str]:
+        """The total of a further capacity has changed in these flavors: the capacities of their arenas are made again
+        when they are next needed, the arenas stay. Returns a ClusterQueue of each.
+        """
+        arenas = {name for flavor in flavors for name in self._arenas_with(flavor)}
+        self._outdated |= arenas
+        return [next(iter(self._arenas[name].queues)) for name in sorted(arenas)]
+
+    def _arenas_with(self, flavor: str) -> set[str]:
+        """The arenas, as they are built now, with a flavor that several ClusterQueues may share."""
+        return {self._arena_of[name] for name in self._sharing.get(flavor, ()) if name in self._arena_of}
+
+    def _fill_outdated(self) -> None:
+        for name in sorted(self._outdated & self._arenas.keys()):
+            arena = self._writable(next(iter(self._arenas[name].queues)))
+            arena.kinds, arena.further = self._further(arena.quota)
+            arena.generation += 1
+            for queue in arena.queues.values():
+                for held in queue.reserved.values():
+                    arena.count_further(held)
+            self._rebuilt.add(name)
+        self._outdated.clear()
 
     def _changed(self, shared: Sharing) -> tuple[set[str], dict[str, ClusterQueue]]:
         """Returns the Cohorts and ClusterQueues of all arenas that have changed: the trees around what is stale, those

@@ -123,17 +123,13 @@ class State:
         queues = self.reservations.cluster_queues.values()
         self._rebuild(queue.name for queue in queues if any(flavor in group.flavors for group in queue.groups))
 
-    def _rebuild_with(self, flavors: Iterable[str]) -> None:
-        changed = sorted(flavors)
-        if self.placement is not None:
-            self.placement.forget(changed)
-        for flavor in changed:
-            self.capacity_changed(flavor)
-
     def set_topology(self, name: str, topology: Topology | None) -> None:
         """Adds, changes or removes a Topology: ClusterQueues with a flavor that names it are decided again."""
         if self.placement is not None and put(self.placement.topologies, name, topology):
-            self._rebuild_with(f.name for f in self.reservations.flavors.values() if f.topology_name == name)
+            for flavor in list(self.reservations.flavors.values()):
+                if flavor.topology_name == name:
+                    self.placement.forget([flavor.name])
+                    self.capacity_changed(flavor.name)
 
     def set_node(self, name: str, node: Node | None) -> None:
         """Adds, changes or removes a Node: workloads that wait in a flavor that it belongs to are decided again."""
@@ -142,7 +138,9 @@ class State:
         flavors = self.reservations.flavors.values()
         before = self.placement.flavors_of(self.placement.nodes.get(name), flavors)
         if put(self.placement.nodes, name, node):
-            self._rebuild_with({*before, *self.placement.flavors_of(node, flavors)})
+            changed = sorted({*before, *self.placement.flavors_of(node, flavors)})
+            self.placement.forget(changed)
+            self._mark_ready(self.reservations.mark_outdated(changed))
 
     def set_other_pods(self, name: str, requests: Requests) -> None:
         """Sets what pods outside of topology use on a node, with their number as ``pods``; nothing removes it. Where it

@@ -138,6 +138,13 @@ def used(found: State) -> dict[str, int]:
     return {name: amount for name, amount in total.items() if amount}
 
 
+def capacities(found: State) -> list[object]:
+    """What workloads can use and use, of all resources on all domains."""
+    arenas = found.reservations.arenas.values()
+    further = (arena.further.get("topology") for arena in arenas)
+    return [each.usage() for each in further if isinstance(each, PlacementCapacity)]
+
+
 def test_a_workload_is_admitted_with_the_domains_of_its_pods() -> None:
     found = put(world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2))), asks("w", 3))
     assert sum(domains(last(found, "w")).values()) == 3
@@ -387,7 +394,9 @@ def test_a_second_pass_comes_before_the_heads_of_queues() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 7), st.integers(1, 4), st.integers(0, 2), st.sampled_from(["add", "end", "node"])),
+        st.tuples(
+            st.integers(0, 7), st.integers(1, 4), st.integers(0, 2), st.sampled_from(["add", "end", "node", "others"])
+        ),
         max_size=25,
     )
 )
@@ -398,11 +407,15 @@ def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_bu
     nodes = (node("n0", 3), node("n1", 3), node("n2", 3, rack="r2"))
     found = world(queue("a", "tas"), queue("b", "same"), nodes=nodes)
     gone: set[str] = set()
+    others: dict[str, dict[str, int]] = {}
     for number, size, priority, what in steps:
         name = f"n{number % 3}"
         if what == "node":
             gone ^= {name}
             found.set_node(name, None if name in gone else nodes[number % 3])
+        elif what == "others":
+            others[name] = {CPU: size - 1, "pods": 1} if size > 1 else {}
+            found.set_other_pods(name, others[name])
         else:
             made = asks(f"w{number}", size, "ab"[number % 2], priority=priority, created=float(number))
             found.set_workload(made.key, None if what == "end" else made)
@@ -415,5 +428,9 @@ def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_bu
         found.check()
         assert all(amount <= 3 for amount in used(found).values())
     left = tuple(each for each in nodes if each.name not in gone)
-    afresh = put(world(queue("a", "tas"), queue("b", "same"), nodes=left), *found.workloads.values())
+    afresh = world(queue("a", "tas"), queue("b", "same"), nodes=left)
+    for name, requests in others.items():
+        afresh.set_other_pods(name, requests)
+    put(afresh, *found.workloads.values())
     assert used(afresh) == used(found)
+    assert capacities(afresh) == capacities(found)
