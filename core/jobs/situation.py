@@ -278,7 +278,8 @@ class JobSituation:
     def injections(self, value: Workload) -> list[Injection]:
         """Returns what the pods of a Workload with quota get; a parent has no checks, its variant has."""
         variant = self.variants.get(value.key)
-        return template.injections(value if variant is None else replace(value, checks=variant.checks), self.flavors)
+        given = value if variant is None else replace(value, checks=variant.checks)
+        return template.injections(given, self.flavors, by_topology=self.copied.topology_requests)
 
     def awaits_pods(self, raw: Raw) -> AwaitPods | None:
         """What to wait for before a Workload gives up the quota of a job that is gone."""

@@ -1,4 +1,4 @@
-"""The changes of pod templates at admission, and their removal: node labels, tolerations, marks.
+"""The changes of pod templates at admission, and their removal: node labels, tolerations, marks, scheduling gates.
 
 They are the same for every kind of job. Templates are copied, changed, and compared: the patch is the difference
 (``merge_diff``), so other fields of a template are never changed.
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from api import names
 from api.syntax import label_value
-from core.model import PodSetAssignment, Raw, Workload
+from core.model import PodSetAssignment, Raw, TopologyRequest, Workload
 
 _OURS = frozenset(
     {
@@ -26,6 +26,7 @@ _OURS = frozenset(
         ),
         names.Annotation.WORKLOAD,
         names.Annotation.WORKLOAD_SLICE_NAME,
+        names.Annotation.UNCONSTRAINED_TOPOLOGY,
     }
 )
 """Keys that Seiretsu sets: an old value in a job, for example from a copied manifest, is no conflict."""
@@ -42,7 +43,7 @@ class FlavorMissingError(LookupError):
 @dataclass(frozen=True, slots=True)
 class Injection:
     """The injection for one pod set; ``count`` is the number of admitted pods. ``checks`` has the admission check that
-    added a key to a part, for messages.
+    added a key to a part, for messages. ``gates`` are names of scheduling gates.
     """
 
     name: str
@@ -51,19 +52,37 @@ class Injection:
     annotations: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Raw] = ()
+    gates: Sequence[str] = ()
     checks: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
-def injections(workload: Workload, flavors: Mapping[str, Raw]) -> list[Injection]:
-    """Returns the injections of an admitted Workload, from its flavors and its admission checks."""
+def injections(workload: Workload, flavors: Mapping[str, Raw], *, by_topology: bool = True) -> list[Injection]:
+    """Returns the injections of an admitted Workload, from its flavors and its admission checks. Pods that have domains
+    wait for those with a scheduling gate, unless nothing is placed ``by_topology`` any more (feature gate
+    TopologyAwareScheduling).
+    """
     assert workload.admission is not None, f"Workload {workload.key} is started without an admission"
+    asked = {pod_set.name: pod_set.topology for pod_set in workload.pod_sets}
     found = []
     for given in workload.admission.pod_sets:
-        labels, annotations = _labels(workload, given.name), _annotations(workload)
-        found.append(
-            _with_updates(replace(of_flavors(given, flavors), labels=labels, annotations=annotations), workload)
+        placed = by_topology and given.topology is not None
+        marked = replace(
+            of_flavors(given, flavors),
+            labels=_labels(workload, given.name),
+            annotations={**_annotations(workload), **(_implied(asked.get(given.name)) if placed else {})},
+            gates=(names.SchedulingGate.TOPOLOGY,) if placed else (),
         )
+        found.append(_with_updates(marked, workload))
     return found
+
+
+def _implied(asked: TopologyRequest | None) -> dict[str, str]:
+    """The annotation of pods that are placed by topology although their template names no level: without it they would
+    count as pods of others on their nodes.
+    """
+    if asked is not None and (asked.required or asked.preferred or asked.unconstrained):
+        return {}
+    return {names.Annotation.UNCONSTRAINED_TOPOLOGY: "true"}
 
 
 def of_flavors(given: PodSetAssignment, flavors: Mapping[str, Raw]) -> Injection:
@@ -104,6 +123,12 @@ def is_gated(gates: Iterable[Raw]) -> bool:
     return any(gate.get("name") == names.SchedulingGate.ELASTIC_JOB for gate in gates)
 
 
+def with_gates(gates: Sequence[Raw], added: Sequence[str]) -> list[Raw]:
+    """Returns these scheduling gates with those that are added, each once."""
+    known = {gate.get("name") for gate in gates}
+    return [*gates, *({"name": name} for name in added if name not in known)]
+
+
 def inject(template: Raw, injection: Injection) -> Raw:
     """Returns the template with the injection; raises ConflictError if it has another value already."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
@@ -112,10 +137,13 @@ def inject(template: Raw, injection: Injection) -> Raw:
     annotations = _united("annotations", metadata.get("annotations"), injection.annotations, by, _OURS)
     selector = _united("nodeSelector", spec.get("nodeSelector"), injection.node_selector, by)
     tolerations = _appended(spec.get("tolerations") or [], injection.tolerations)
+    gates = with_gates(spec.get("schedulingGates") or [], injection.gates)
     return {
         **template,
         "metadata": _with(metadata, labels=labels or None, annotations=annotations or None),
-        "spec": _with(spec, nodeSelector=selector or None, tolerations=tolerations or None),
+        "spec": _with(
+            spec, nodeSelector=selector or None, tolerations=tolerations or None, schedulingGates=gates or None
+        ),
     }
 
 

@@ -1,8 +1,7 @@
 """The topology request of a pod set, made from the annotations of its pod template.
 
-Seiretsu does not place pods by topology; the request is in the Workload as Kueue writes it, for the programs that read
-it there. Separate from ``core.jobs.admission.topology``, which has refused most wrong values: here they are left out,
-because a job must not wait for ever for a Workload that cannot be stored.
+Separate from ``core.jobs.admission.topology``, which has refused most wrong values: here they are left out, because a
+job must not wait for ever for a Workload that cannot be stored.
 """
 
 from __future__ import annotations

@@ -305,5 +305,6 @@ def _info(injection: Injection) -> Raw:
         "annotations": dict(injection.annotations),
         "nodeSelector": dict(injection.node_selector),
         "tolerations": list(injection.tolerations),
+        "schedulingGates": template.with_gates((), injection.gates),
     }
     return {part: value for part, value in parts.items() if value}

@@ -22,12 +22,13 @@ from api.structural import Form
 from core.actions import Delete, Patch, Target, Write
 from core.jobs import meta, template
 from core.jobs.admission.literals import integer
-from core.jobs.fields import Setting, at
+from core.jobs.fields import Setting, at, changed
 from core.jobs.job_reader import Interning, Outcome, Slot
 from core.jobs.job_starter import Right, StopCause
 from core.jobs.kind import JobKind
 from core.jobs.pod_owners import GROUP_OWNERS, POD_OWNERS
 from core.jobs.pod_shape import computed_role
+from core.jobs.template import Injection
 from core.jobs.topology_request import PodIndex
 from core.model import Key, Raw
 from core.model.owner import GROUP
@@ -158,6 +159,10 @@ class Pod(JobKind):
         gates = at(job, self.suspend_path) or ()
         return Setting(self.suspend_path, [each for each in gates if each.get("name") not in _OURS])
 
+    def start(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Sequence[Write]:
+        """Removes the gates with the nodes of the pod, except for that of a topology where it is placed by one."""
+        return self.difference(job, opened(job, self.injected(job, injections), injections[0]))
+
     def held(self, job: Raw) -> bool:
         """Whether Seiretsu's gate is on the pod."""
         return gated(job)
@@ -250,7 +255,9 @@ class Pod(JobKind):
         ]
 
     def _gates(self, job: Raw, enabled: Enabled) -> Setting:
-        """The gates of a new pod; that for topologies is removed by the same start."""
+        """The gates of a new pod: that for topologies too, because no gate can be added later. The start of a pod that
+        is not placed by topology removes both.
+        """
         path, gates = self.hold(job)
         known = {each.get("name") for each in gates}
         if enabled("TopologyAwareScheduling") and SchedulingGate.TOPOLOGY not in known:
@@ -296,6 +303,16 @@ def parent(pod: Raw) -> str:
 def gated(pod: Raw) -> bool:
     """Whether Seiretsu's gate is on the pod."""
     return any(each.get("name") == SchedulingGate.ADMISSION for each in at(pod, ("spec", "schedulingGates")) or ())
+
+
+def opened(pod: Raw, injected: Raw, injection: Injection) -> Raw:
+    """Returns a pod with its injection and without Seiretsu's gates, except for those of the injection that it has: the
+    API server refuses additional ones. A pod without the gate for topologies was created while these were off, and runs
+    on any nodes of its flavor.
+    """
+    gates = at(pod, POD.suspend_path) or ()
+    kept = [each for each in gates if each.get("name") not in _OURS or each.get("name") in injection.gates]
+    return changed(injected, POD.suspend_path, kept)
 
 
 def phase(pod: Raw) -> str:

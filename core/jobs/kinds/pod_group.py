@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from api.names import Annotation, Label
 from core.actions import Delete, Write
 from core.jobs import meta, template
-from core.jobs.fields import changed
 from core.jobs.job_reader import Outcome, Slot
 from core.jobs.job_starter import StopCause
 from core.jobs.kinds.pod import (
@@ -32,6 +31,7 @@ from core.jobs.kinds.pod import (
     gated,
     has_condition,
     has_finalizer,
+    opened,
     phase,
     ready,
     runs_elsewhere,
@@ -186,13 +186,15 @@ class PodGroup(Pod):
         return any(gated(pod) or ended(pod) for pod in job["members"])
 
     def start(self, job: Raw, injections: Sequence[Injection], related: Sequence[Raw] = ()) -> Sequence[Write]:
-        """Removes the gates, with the nodes of each pod's role; pods that the Workload does not count wait on."""
+        """Removes the gates as ``Pod.start`` does, with the nodes of each pod's role; pods that the Workload does not
+        count wait on.
+        """
         by_role = {each.name: each for each in injections}
         found = sort_out(job, [{"name": each.name, "count": each.count} for each in injections])
         writes: list[Write] = []
         for pod, role in zip(found.kept, found.roles, strict=True):
             if gated(pod) and not meta.deleting(pod) and not ended(pod):
-                after = changed(template.inject(pod, by_role[role]), *self.release(pod))
+                after = opened(pod, template.inject(pod, by_role[role]), by_role[role])
                 writes += [replace(patch, target=target(pod)) for patch in self.difference(pod, after)]
         return writes
 

@@ -18,11 +18,12 @@ from api import quantity
 from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, QUANTITY, TEXT, fields, map_of, pod_spec
 from api.errors import FieldError, forbidden, invalid
 from api.feature_gates import Enabled
+from api.names import SchedulingGate
 from api.objects import Resource
 from api.structural import Form
 from core.jobs import meta, template
 from core.jobs.admission.metadata import elastic
-from core.jobs.fields import at, changed, dotted
+from core.jobs.fields import Path, at, changed, dotted, without
 from core.jobs.job_reader import Outcome, Slot, count
 from core.jobs.kind import JobKind
 from core.jobs.template import Injection
@@ -32,6 +33,8 @@ BEFORE: Final = "seiretsu.dev/spark-before-start"
 """The node selector of the application, and the fields of both roles that a start changes, as they were before it."""
 _ROLES: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
 _CHANGED: Final = ("labels", "annotations", "nodeSelector", "tolerations")
+_GATES: Final = ("template", "spec", "schedulingGates")
+"""Where a role has the scheduling gates of its pods."""
 _UNITS: Final = {"k": "Ki", "m": "Mi", "g": "Gi", "t": "Ti", "p": "Pi"}
 _CORES, _MEMORY = 1, "1g"
 """What the operator gives a role that asks for nothing."""
@@ -173,9 +176,12 @@ class SparkApplication(JobKind):
             "spec": {"nodeSelector": selector, "tolerations": role.get("tolerations") or []},
         }
         found = template.inject(pod, injection)
+        gates = found["spec"].pop("schedulingGates", [])
         given = {**found["metadata"], **found["spec"]}
         rest = {part: value for part, value in role.items() if part not in _CHANGED}
-        return changed(job, slot.path, {**rest, **given})
+        job = changed(job, slot.path, {**rest, **given})
+        path = (*slot.path, *_GATES)
+        return changed(job, path, template.with_gates(at(job, path) or [], injection.gates)) if gates else job
 
     def restored(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
         """The application as it was before its start, by the annotation of that start."""
@@ -187,6 +193,7 @@ class SparkApplication(JobKind):
             if at(job, ("spec", role)) is not None:
                 for part in _CHANGED:
                     job = changed(job, ("spec", role, part), at(before, (role, part)))
+                job = _without_gate(job, role)
         if before.get("nodeSelector"):
             job = changed(job, ("spec", "nodeSelector"), before["nodeSelector"])
         return changed(job, ("metadata", "annotations", BEFORE), None)
@@ -291,6 +298,20 @@ def _memory(text: str | None) -> str | None:
         return f"{number}Mi" if number == text else number
     unit = _UNITS.get(number[-1:].lower())
     return f"{number[:-1]}{unit}" if unit else text
+
+
+def _without_gate(job: Raw, role: str) -> Raw:
+    """The application without the gate for topologies in a role, and without the objects that only hold this gate."""
+    path: Path = ("spec", role, *_GATES)
+    gates = at(job, path) or []
+    left = [each for each in gates if each.get("name") != SchedulingGate.TOPOLOGY]
+    if len(left) == len(gates):
+        return job
+    job = changed(job, path, left)
+    for end in range(len(path), len(path) - len(_GATES), -1):
+        if not at(job, path[:end]):
+            job = without(job, path[:end])
+    return job
 
 
 def _parsed(text: str) -> Any:

@@ -206,7 +206,11 @@ def _with_entry(job: Raw, replicated: list[Raw]) -> Raw:
 
 def _pod_patch(injection: Injection) -> Raw:
     metadata: Raw = {"labels": dict(injection.labels), "annotations": dict(injection.annotations)}
-    spec: Raw = {"nodeSelector": dict(injection.node_selector), "tolerations": list(injection.tolerations)}
+    spec: Raw = {
+        "nodeSelector": dict(injection.node_selector),
+        "tolerations": list(injection.tolerations),
+        "schedulingGates": template.with_gates((), injection.gates),
+    }
     parts = {"metadata": metadata, "spec": spec}
     return {part: {name: each for name, each in value.items() if each} for part, value in parts.items()}
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from api.configuration import load
 from api.feature_gates import DEFAULTS
+from api.names import SchedulingGate
 from core.jobs import workload
 from core.jobs.fields import at, changed, dotted
 from core.jobs.kind import JobKind
@@ -74,6 +75,7 @@ INJECTIONS = st.builds(
     annotations=MARKS,
     node_selector=MARKS,
     tolerations=st.lists(st.sampled_from([{"key": "a"}, {"key": "b"}]), max_size=2, unique_by=str),
+    gates=st.sampled_from([(), (SchedulingGate.TOPOLOGY,)]),
 )
 
 
@@ -124,6 +126,7 @@ def test_a_start_changes_nothing_but_what_it_was_given(kind: JobKind, injection:
         pod = at(running, slot.path)
         assert injection.node_selector.items() <= pod["spec"].get("nodeSelector", {}).items()
         assert injection.labels.items() <= pod["metadata"].get("labels", {}).items()
+        assert [{"name": each} for each in injection.gates] == pod["spec"].get("schedulingGates", [])
         running = changed(running, slot.path, at(original, slot.path))
     assert merge_diff(pruned(original["spec"]), pruned(changed(running, *kind.hold(original))["spec"])) == {}
 
