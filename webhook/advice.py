@@ -45,10 +45,6 @@ def _reader(read: Callable[[Raw], _Value], find: Callable[[Change[_Value], Looku
     return found
 
 
-def _name(raw: Raw) -> str:
-    return str(raw["metadata"]["name"])
-
-
 def _queue(queue: Raw) -> LocalQueue:
     """The LocalQueue that a Queue of v0.1 acts through."""
     return decode.local_queue(local_queue(queue))
@@ -60,7 +56,7 @@ _KINDS: Final[dict[str, _Of]] = {
     Kind.QUEUE: _reader(_queue, of_queue),
     Kind.COHORT: _reader(decode.cohort, of_cohort),
     Kind.RESOURCE_FLAVOR: _reader(decode.resource_flavor, of_flavor),
-    Kind.TOPOLOGY: _reader(_name, of_topology),
+    Kind.TOPOLOGY: _reader(decode.topology_object, of_topology),
 }
 
 

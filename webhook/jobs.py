@@ -505,8 +505,15 @@ def _asked(kind: JobKind, old: Raw | None, new: Raw, request: Request, context: 
 
 def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -> Submission:
     """Returns the job as input of feedback."""
+    asked = kind.topology_requests(job)
     pods = [
-        PodSpec(each["name"], each.get("count", 1), each["template"].get("spec") or {}, each.get("minCount"))
+        PodSpec(
+            each["name"],
+            each.get("count", 1),
+            each["template"].get("spec") or {},
+            each.get("minCount"),
+            asked.get(each["name"]),
+        )
         for each in kind.pod_sets(job)
     ]
     rules = context.rules_of(request.namespace)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from core.feedback import capacity, job_queue, nodes, outside, resource_quotas, several, waiting, workers
+from core.feedback import capacity, job_queue, nodes, outside, resource_quotas, several, topology, waiting, workers
 from core.feedback.budget import TOO_LARGE
 from core.feedback.change import lacks_nodes, written
 from core.feedback.job_queue import cluster_queue_of
@@ -179,7 +179,9 @@ RESIZED: Final = Rule(
 _FOR_EVER: Final = frozenset({"nobody-lends", "request-too-large"})
 """The rules for a job that is stopped because of its new size."""
 
-OF_NOW: Final = frozenset({"only-by-borrowing", "will-wait", "pods-not-ready", "admission-check-pending"})
+OF_NOW: Final = frozenset(
+    {"only-by-borrowing", "will-wait", "topology-full", "pods-not-ready", "admission-check-pending"}
+)
 """The rules about how the job will wait, which say nothing of a job that will not be created."""
 
 _REFERENCES: Final = frozenset(
@@ -395,6 +397,26 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         _of_queue(nodes.too_large),
         example='each pod asks for 8 cpu, the largest node of flavor "standard" has 4 now: the pods stay pending; ask'
         " for 4 or less",
+    ),
+    Rule(
+        "topology-level-not-found",
+        "No topology of the ClusterQueue has the level that the pods ask for.",
+        _of_queue(topology.no_level),
+        example='never starts: no topology of ClusterQueue "team-a" has level row; ask for block, rack,'
+        " kubernetes.io/hostname",
+    ),
+    Rule(
+        "topology-too-small",
+        "No domain of the topology could ever hold the pods.",
+        _of_queue(topology.too_small),
+        example='asks for 20 pods in one rack: the largest of flavor "tas" could ever hold 16; ask for preferred, or a'
+        " higher level",
+    ),
+    Rule(
+        "topology-full",
+        "No domain of the topology has room for the pods now.",
+        _of_queue(topology.full),
+        example='fits no rack now: the best of flavor "tas" has room for 10 pods, 4 missing: will wait',
     ),
     Rule(
         "only-by-borrowing",

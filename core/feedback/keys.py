@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from api.names import GROUP, Annotation, Label
+from core.feedback import topology
 from core.feedback.change import Change
 from core.feedback.rules import HINTS, Finding, Rule, Spent, closest, findings, fitted, never, resembles, shortened
 from core.model import Key, Labels
@@ -169,14 +170,14 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         _PLACED,
     ),
 }
-"""Keys that have an effect in Kueue and none here, and what happens instead."""
+"""Keys without an effect while TopologyAwareScheduling is off, and what happens instead."""
 
 
 def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     queued = change.new is not None and Label.QUEUE_NAME in {**change.new.labels, **change.new.annotations}
     for place, key in _new(change):
         read = _READ.get(key, (place,))
-        if key in _WITHOUT_EFFECT:
+        if key in _WITHOUT_EFFECT and topology.is_off(lookup):
             continue  # in any place
         if place not in read and not (key == Label.QUEUE_NAME and queued):  # copied to the pods it does no harm
             there, right = (change.new.said(each) if change.new is not None else each for each in (place, read[0]))
@@ -187,7 +188,7 @@ def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
 
 
 def _without_effect(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
-    for place, key in _new(change):
+    for place, key in _new(change) if topology.is_off(lookup) else ():
         instead = _WITHOUT_EFFECT.get(key)
         if instead and dict(_places(change))[place][key] != "false":
             yield fitted(f"{key} has no effect here: {instead}", f"{shortened(key)} has no effect here: {instead}")

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from api import quantity
+from core.feedback import topology
 from core.feedback.change import Change, cycle, drained, lacks_nodes, missing_flavors, node_count, workloads, written
 from core.feedback.job_queue import not_admitted
 from core.feedback.rules import Finding, Rule, Spent, closest, findings, fitted, never, shortened
-from core.model import Cohort, LocalQueue, ResourceFlavor
+from core.model import Cohort, LocalQueue, ResourceFlavor, Topology
 from core.state.lookup import Lookup
 
 
@@ -133,24 +134,22 @@ def _cycle_of_cohort(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
         yield from cycle(change.new.name, change.new.parent, lookup)
 
 
-def of_topology(change: Change[str], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
-    """All findings about a change of a Topology, by its name."""
+def of_topology(change: Change[Topology], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+    """All findings about a change of a Topology."""
     return findings(TOPOLOGY_RULES, change, lookup, spent)
 
 
-_PLACED: Final = "kube-scheduler places the pods, not by topology"
+_OFF: Final = "feature gate TopologyAwareScheduling is off"
 
 
-def _idle_topology(change: Change[str], lookup: Lookup) -> Iterable[str]:
-    if change.new is not None:
-        idle = f'Topology "{shortened(change.new)}" has no effect yet'
-        yield fitted(f"{idle}: {_PLACED}; use pod affinity", f"{idle}: {_PLACED}")
+def _idle_topology(change: Change[Topology], lookup: Lookup) -> Iterable[str]:
+    if change.new is not None and topology.is_off(lookup):
+        yield fitted(f'Topology "{shortened(change.new.name)}" has no effect: {_OFF}')
 
 
 def _names_topology(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
-    if change.new is not None and change.new.topology_name:
-        idle = f'topologyName "{shortened(change.new.topology_name)}" has no effect yet'
-        yield fitted(f"{idle}: {_PLACED}; use pod affinity", f"{idle}: {_PLACED}")
+    if change.new is not None and change.new.topology_name and topology.is_off(lookup):
+        yield fitted(f'topologyName "{shortened(change.new.topology_name)}" has no effect: {_OFF}')
 
 
 def _no_nodes(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
@@ -263,22 +262,23 @@ COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
         example="2 ClusterQueues are members: they stay in the cohort but lose its quota; move them first",
     ),
 )
-TOPOLOGY_RULES: Final[tuple[Rule[Change[str]], ...]] = (
+TOPOLOGY_RULES: Final[tuple[Rule[Change[Topology]], ...]] = (
     Rule(
         "topology-without-effect",
-        "A Topology is created.",
+        "A Topology is created while topologies are switched off.",
         _idle_topology,
-        example='Topology "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod affinity',
+        example='Topology "racks" has no effect: feature gate TopologyAwareScheduling is off',
     ),
+    topology.LEVEL_RULE,
 )
 FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
     Rule(
         "topology-without-effect",
-        "A ResourceFlavor names a Topology.",
+        "A ResourceFlavor names a Topology while topologies are switched off.",
         _names_topology,
-        example='topologyName "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod'
-        " affinity",
+        example='topologyName "racks" has no effect: feature gate TopologyAwareScheduling is off',
     ),
+    *topology.FLAVOR_RULES,
     Rule(
         "flavor-without-nodes",
         "No node has the labels of a ResourceFlavor.",

@@ -36,6 +36,7 @@ class PodSpec:
     count: int
     spec: Raw
     min_count: int | None = None
+    topology: Raw | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,15 @@ def submission(
         queue,
         priority_class,
         tuple(
-            PodSet(pod.name, pod.count, each.requests, pod.min_count, decode.placement(pod.spec))
+            PodSet(
+                pod.name,
+                pod.count,
+                each.requests,
+                pod.min_count,
+                decode.placement(pod.spec),
+                decode.topology_request(pod.topology or {}),
+                None if each.own == each.requests else each.own,
+            )
             for pod, each in zip(pods, asked, strict=True)
         ),
         tuple(name for pod in pods for name in _silent(pod.spec, rules)),
@@ -216,6 +225,7 @@ def of_workload(workload: Raw, rules: RequestRules) -> Submission:
             1 if each.get("count") is None else each["count"],
             (each.get("template") or {}).get("spec") or {},
             each.get("minCount"),
+            each.get("topologyRequest"),
         )
         for each in spec.get("podSets") or ()
     ]

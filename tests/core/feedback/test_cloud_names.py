@@ -151,5 +151,9 @@ def test_every_rule_about_names_is_compared() -> None:
     assert expected - seen <= {rule.name for rule in TABLES["labels and annotations"]} | ALONE
 
 
-ALONE = {"resource-quota-too-small", "no-worker-cluster", "running-job-resized"}
+ALONE = {
+    *("resource-quota-too-small", "no-worker-cluster", "running-job-resized"),
+    *("topology-level-not-found", "topology-too-small", "topology-full"),
+    *("topology-not-found", "topology-labels-not-found"),
+}
 """Rules whose own tests use names of any length."""

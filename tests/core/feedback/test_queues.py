@@ -24,7 +24,7 @@ KINDS: dict[str, Any] = {
     "Queue": (decode.local_queue, of_queue),
     "Cohort": (decode.cohort, of_cohort),
     "ResourceFlavor": (decode.resource_flavor, of_flavor),
-    "Topology": (lambda raw: raw["metadata"]["name"], of_topology),
+    "Topology": (decode.topology_object, of_topology),
 }
 BUSY = running("one", "team-a", "team-a", "6") + running("two", "team-a", "team-a", "4") + waiting("w", "team-a", "9")
 
@@ -550,7 +550,7 @@ CASES = [
         None,
         "",
         "topology-without-effect",
-        'topologyName "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod affinity',
+        'topologyName "racks" has no effect: feature gate TopologyAwareScheduling is off',
         id="a flavor with a topology",
     ),
     pytest.param(
@@ -558,7 +558,7 @@ CASES = [
         None,
         "",
         "topology-without-effect",
-        'Topology "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod affinity',
+        'Topology "racks" has no effect: feature gate TopologyAwareScheduling is off',
         id="a Topology",
     ),
     pytest.param(
@@ -592,10 +592,14 @@ def test_the_messages_of_each_case(
     assert all(len(finding.message) <= LIMIT for finding in found)
 
 
+ELSEWHERE = {"resource-without-nodes", "topology-not-found", "topology-labels-not-found"}
+"""Rules with a test of their own: test_nodes.py and test_topology.py."""
+
+
 def test_every_rule_for_administrators_has_its_case() -> None:
     tables = [rules for subject, rules in TABLES.items() if subject not in ("jobs", "labels and annotations")]
     seen = {case.values[-2] for case in (*CASES, *test_strangers.CASES)} - {""}
-    assert {rule.name for rules in tables for rule in rules} == seen | {"resource-without-nodes"}  # test_nodes.py
+    assert {rule.name for rules in tables for rule in rules} == seen | ELSEWHERE
 
 
 def test_the_first_member_of_a_cohort_gets_no_warning_that_the_cohort_lends_none() -> None:

@@ -12,7 +12,7 @@ from api.objects import key_of
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
 from core.model import Key, Labels, Node, Raw
-from core.model.policy import SchedulingPolicy
+from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.state.lookup import Lookup
 from core.state.state import State
 from core.wire import decode, resource_quotas
@@ -62,6 +62,7 @@ READ = {
     "ClusterQueue": (decode.cluster_queue, State.set_cluster_queue),
     "Cohort": (decode.cohort, State.set_cohort),
     "AdmissionCheck": (decode.admission_check, State.set_admission_check),
+    "Topology": (decode.topology_object, State.set_topology),
 }
 
 
@@ -74,15 +75,22 @@ def world(
     undeclared: bool = False,
     quotas: Iterable[Raw] = (),
     concurrent: bool = False,
+    topology: bool = False,
     named: Callable[[Any], Any] = lambda value: value,
 ) -> Lookup:
     """The two teams, with ``more`` manifests on top (a later one of a name takes the place of an earlier one).
 
     ``quotas`` are specs of ResourceQuotas that every namespace has, the first named q0, the next q1.
     ``one_by_one`` is `waitForPodsReady.blockAdmission`, ``undeclared`` is `quotaCheckStrategy: IgnoreUndeclared`,
-    ``concurrent`` is the feature gate ConcurrentAdmission. ``named`` returns a manifest with other names.
+    ``concurrent`` is the feature gate ConcurrentAdmission, ``topology`` is TopologyAwareScheduling. ``named`` returns a
+    manifest with other names.
     """
-    policy = SchedulingPolicy(block_admission=one_by_one, ignore_undeclared=undeclared, concurrent_admission=concurrent)
+    policy = SchedulingPolicy(
+        block_admission=one_by_one,
+        ignore_undeclared=undeclared,
+        concurrent_admission=concurrent,
+        topology=TopologyPolicy() if topology else None,
+    )
     state = State(policy)
     state.set_namespace(named("team-a"), named({"team": "a"}))
     state.set_namespace(named("team-b"), named({"team": "b"}))
@@ -92,6 +100,8 @@ def world(
         {"urgent": 1000, "batch": 1}, {"high-priority": 1000000, "system-node-critical": 2000001000}
     )
     there = None if nodes is None else [each if isinstance(each, Node) else Node("n", each) for each in nodes]
+    for each in there or ():
+        state.set_node(each.name, each)
     allowed = [resource_quotas.read({"metadata": {"name": f"q{n}"}, "spec": spec}) for n, spec in enumerate(quotas)]
     return Lookup(
         state, ready=lambda: synced, classes=lambda: classes, nodes=lambda: there, quotas=lambda namespace: allowed
