@@ -14,6 +14,9 @@ priority in its ClusterQueue):
 | quota is released | ready | groups that ask for it are awake soon (1) |
 | a waiting workload leaves its queue | ready | all groups are awake soon (1) |
 | a ClusterQueue, Cohort, flavor, check changes | built again, ready | all groups soon (1), those alone at once |
+| a Topology changes | built again, ready | as for a flavor |
+| a node of a topology comes, goes or changes | ready | all groups soon (1) |
+| other pods use less of such a node | ready | all groups soon (1) |
 | a LocalQueue is opened or moved | ready | its workloads join their queue awake |
 | labels of a namespace change | ready | those of the namespace, parked alone: awake |
 | a backoff ends | ready | that workload is awake |
@@ -26,6 +29,8 @@ priority in its ClusterQueue):
 leaving; and when the arena has no heads left, at the latest after 1 s (``wake_ups``). A workload that is parked alone
 because a closed gate keeps it from preempting is awake with the groups, except before the next cycle.
 (2) Not where something in the arena has changed since the heads of the cycle were taken (``_changed``).
+
+A second pass (``core.state.second_pass``) is due by time alone; its arena need not be ready.
 
 ``_ready`` has ClusterQueues: one of its queues makes an arena ready. A backoff is that of an eviction
 (``status.requeueState``), of a write that failed (``unassume``), or of a workload preempted again and again
