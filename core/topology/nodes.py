@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core.model import Node, Requests, ResourceFlavor
 
@@ -95,7 +95,7 @@ class Domains:
     share them, and they follow the usage of the copy that asks (see ``core.topology.counts``).
     """
 
-    __slots__ = ("_pages", "counted", "flavor", "tree", "unused")
+    __slots__ = ("_pages", "answers", "counted", "flavor", "tree", "unused")
 
     def __init__(
         self,
@@ -109,6 +109,7 @@ class Domains:
         self.tree = _tree(levels, flavor, nodes, others)
         self.unused = False
         self.counted = Known()
+        self.answers = Answers()
         self._pages = _blank(len(self.tree.leaves))
 
     def copy(self) -> Domains:
@@ -117,7 +118,11 @@ class Domains:
 
     def empty(self) -> Domains:
         """Returns the same domains without usage of workloads; pods outside of topology stay."""
-        return self._with(_blank(len(self.tree.leaves)), unused=True)
+        other = self._with(_blank(len(self.tree.leaves)), unused=True)
+        if self.counted.tree is not self.tree:
+            self.counted.tree, self.counted.unused = self.tree, Answers()
+        other.answers = self.counted.unused
+        return other
 
     def add(self, values: tuple[str, ...], requests: Requests, count: int) -> None:
         """Counts so many pods on a leaf, and each as one of ``pods``; a negative number of pods is removed.
@@ -138,6 +143,7 @@ class Domains:
                 used.pop(resource, None)
         page[place] = used
         self._pages[number] = page
+        self.answers = Answers()
 
     def shift(self, node: Node, freed: Requests) -> None:
         """What pods outside of topology use on a node has become less by so much; more where that is negative.
@@ -155,6 +161,7 @@ class Domains:
         leaves = list(self.tree.leaves)
         leaves[leaf] = dataclasses.replace(old, capacity=capacity)
         self.tree = dataclasses.replace(self.tree, leaves=tuple(leaves))
+        self.answers = Answers()
 
     def number(self, values: tuple[str, ...]) -> int | None:
         """The number of a leaf; None if it has no nodes."""
@@ -177,16 +184,28 @@ class Domains:
     def _with(self, pages: list[list[Requests]], *, unused: bool) -> Domains:
         other = Domains.__new__(Domains)
         other.flavor, other.tree, other.counted, other._pages = self.flavor, self.tree, self.counted, pages
-        other.unused = unused
+        other.unused, other.answers = unused, self.answers
         return other
 
 
-class Known:
-    """Counts by shape, and which leaves pods can run on by their filter; see ``core.topology.counts``."""
+class Answers(dict[Hashable, Any]):
+    """What was placed on domains as they are used now: many workloads that wait ask the same. Replaced, never emptied,
+    when usage changes: copies share it until then. See ``core.topology.place``.
+    """
 
-    __slots__ = ("filters", "shapes")
+    __slots__ = ()
+
+
+class Known:
+    """Counts by shape, and which leaves pods can run on by their filter; see ``core.topology.counts``. ``unused`` are
+    the answers for domains of a ``tree`` on which nothing is used.
+    """
+
+    __slots__ = ("filters", "shapes", "tree", "unused")
 
     def __init__(self) -> None:
+        self.tree: Tree | None = None
+        self.unused = Answers()
         self.shapes: dict[tuple[Shape, bool], Counts] = {}
         self.filters: dict[Filter, list[str]] = {}
 

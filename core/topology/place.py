@@ -28,6 +28,10 @@ class Part(NamedTuple):
     leader: bool = False
 
 
+MOST_ANSWERS: Final = 1000
+"""So many answers are kept for one state of the domains."""
+
+
 class Shortfall(NamedTuple):
     """No choice of domains; ``fit`` units would fit."""
 
@@ -42,7 +46,10 @@ def place(
 
     Each pod set sees what those before it take; the domains themselves are not changed.
     """
-    here = domains.empty() if empty else domains.copy()
+    here = domains.empty() if empty else domains
+    if len(requests) == 1 and not requests[0].updates and requests[0].previous is None:
+        return {requests[0].pod_set.name: _answer(here, requests[0], options)}
+    here = here.copy()
     found: dict[str, TopologyAssignment | Misfit] = {}
     for group in _groups(requests):
         placed = _placed(here, group, options)
@@ -52,6 +59,21 @@ def place(
         for asked in group:
             _count(here, asked, placed[asked.pod_set.name])
     return found
+
+
+def _answer(domains: Domains, asked: Asked, options: Options) -> TopologyAssignment | Misfit:
+    """The assignment of one pod set, or why it does not fit, as it was found for an equal one if nothing has changed
+    since. Equal pod sets of many workloads are one value (``core.wire.decode``).
+    """
+    key = (id(asked.pod_set), asked.count, asked.implied, options)
+    known = domains.answers.get(key)
+    if known is not None and known[0] is asked.pod_set:
+        answer: TopologyAssignment | Misfit = known[1]
+        return answer
+    answer = _placed(domains, [asked], options)[asked.pod_set.name]
+    if len(domains.answers) < MOST_ANSWERS:
+        domains.answers[key] = (asked.pod_set, answer)
+    return answer
 
 
 def _groups(requests: Sequence[Asked]) -> list[list[Asked]]:
