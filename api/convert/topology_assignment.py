@@ -12,6 +12,8 @@ ROOM: Final = 6_000_000
 in a few bytes, and an object can have hundreds of slices; what is left out is kept by the round trip.
 """
 _SPENT_ON_EACH: Final = 32
+MOST_DOMAINS: Final = 100_000
+"""The maximum number of domains of one slice: the CRD limits the lists of values and of pod counts."""
 _room: ContextVar[list[int] | None] = ContextVar("room", default=None)
 
 
@@ -56,21 +58,23 @@ def _count(counts: Raw, place: int) -> int:
 
 
 def slices(assignment: Raw) -> Raw:
-    """Returns domains in one slice: a common value or count, else the common prefix and suffix removed from all
-    values.
+    """Returns domains in one slice, or in as few as can be stored: a common value or count, else the common prefix and
+    suffix removed from all values.
     """
     found = assignment.get("domains") or []
-    levels = assignment.get("levels") or []
-    if not found:
-        return {"levels": levels, "slices": []}
-    one = part([domain["values"] for domain in found], [domain["count"] for domain in found])
-    return {"levels": levels, "slices": [one]}
+    made = parts([domain["values"] for domain in found], [domain["count"] for domain in found])
+    return {"levels": assignment.get("levels") or [], "slices": made}
 
 
-def part(values: Sequence[Sequence[str]], counts: Sequence[int]) -> Raw:
-    """Returns the slice of these domains: for each level a common value, or what is left of the values without their
-    common prefix and suffix.
+def parts(values: Sequence[Sequence[str]], counts: Sequence[int]) -> list[Raw]:
+    """Returns the slices of these domains, none without domains: for each level a common value, or what is left of the
+    values without their common prefix and suffix.
     """
+    starts = range(0, len(counts), MOST_DOMAINS)
+    return [_part(values[start : start + MOST_DOMAINS], counts[start : start + MOST_DOMAINS]) for start in starts]
+
+
+def _part(values: Sequence[Sequence[str]], counts: Sequence[int]) -> Raw:
     return {
         "domainCount": len(counts),
         "valuesPerLevel": [_level(list(level)) for level in zip(*values, strict=False)],

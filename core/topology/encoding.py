@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, pairwise
 from typing import Final
 
 import orjson
 from msgspec.structs import replace
 
-from api.convert.topology_assignment import part
+from api.convert.topology_assignment import parts
 from core.model import Raw, TopologyAssignment, TopologyDomain
 from core.topology.nodes import HOSTNAME
 
 MOST_SLICES: Final = 1000
-"""The API server stores so many at most."""
+"""The API server stores no more slices of one assignment."""
 
 
 def encode(assignment: TopologyAssignment, *, by_prefix: bool = True) -> Raw:
@@ -28,9 +28,9 @@ def encode(assignment: TopologyAssignment, *, by_prefix: bool = True) -> Raw:
     domains = assignment.domains
     if not domains:
         return found
-    slices = [_slice(domains)]
+    slices = _slices([domains])
     if by_prefix and assignment.levels[-1:] == (HOSTNAME,):
-        runs = [_slice(run) for run in _runs(domains)]
+        runs = _runs(domains)
         if len(orjson.dumps(runs)) <= len(orjson.dumps(slices)):
             slices = runs
     return {**found, "slices": slices}
@@ -51,26 +51,41 @@ def _before(domains: Sequence[TopologyDomain]) -> list[int]:
     return [0, *accumulate(domain.count for domain in domains)][:-1]
 
 
-def _slice(domains: Sequence[TopologyDomain]) -> Raw:
-    return part([domain.values for domain in domains], [domain.count for domain in domains])
+def _slices(runs: Sequence[Sequence[TopologyDomain]]) -> list[Raw]:
+    """The slices of runs of domains; one run is several slices where it has more domains than one slice can have."""
+    made = (parts([domain.values for domain in run], [domain.count for domain in run]) for run in runs)
+    return [each for some in made for each in some]
 
 
-def _runs(domains: Sequence[TopologyDomain]) -> list[Sequence[TopologyDomain]]:
-    """Consecutive domains whose hostnames have the same prefix: the longest of at least two of all hostnames that ends
-    in a dash; a shorter one where there would be more runs than can be stored.
+def _runs(domains: Sequence[TopologyDomain]) -> list[Raw]:
+    """The slices of consecutive domains whose hostnames have the same prefix: the longest of at least two of all
+    hostnames that ends in a dash; a shorter one where there would be more slices than can be stored.
     """
     prefixes = [_prefixes(domain.values[-1]) for domain in domains]
-    shared = Counter(prefix for each in prefixes for prefix in each)
-    longest = max(map(len, prefixes))
-    runs: list[Sequence[TopologyDomain]] = [domains]
-    for most in range(longest, 0, -1):
-        chosen = [next((prefix for prefix in reversed(each[:most]) if shared[prefix] > 1), "") for each in prefixes]
-        places = [[place for place, _ in run] for _, run in groupby(enumerate(chosen), key=lambda each: each[1])]
-        if len(places) <= MOST_SLICES:
-            return [[domains[place] for place in run] for run in places]
-    return runs
+    count = Counter(prefix for each in prefixes for prefix in each)
+    shared = [[prefix for prefix in each if count[prefix] > 1] for each in prefixes]
+    depths = [_depth_of_difference(one, other) for one, other in pairwise(shared)]
+    for most in sorted({*depths} - {0}, reverse=True):
+        starts = [0, *(place for place, depth in enumerate(depths, start=1) if 0 < depth <= most)]
+        if len(starts) <= MOST_SLICES:
+            slices = _slices([domains[start:end] for start, end in pairwise((*starts, len(domains)))])
+            if len(slices) <= MOST_SLICES:
+                return slices
+    return _slices([domains])
 
 
 def _prefixes(value: str) -> list[str]:
-    """All beginnings of a hostname that end in a dash, the shortest first."""
-    return [value[: place + 1] for place, char in enumerate(value) if char == "-"]
+    """All beginnings of a hostname that end in a dash, the shortest first; the whole hostname is none."""
+    return [value[: place + 1] for place, char in enumerate(value[:-1]) if char == "-"]
+
+
+def _depth_of_difference(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many prefixes must be allowed so that the longest allowed ones differ; 0 if they never differ."""
+    if one == other:
+        return 0
+    same = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        same += 1
+    return same + 1

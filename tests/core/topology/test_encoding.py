@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.convert.topology_assignment import MOST_DOMAINS
 from core.model import TopologyAssignment, TopologyDomain
 from core.topology.encoding import MOST_SLICES, encode, truncated
 from core.wire.decode import topology_assignment
@@ -43,7 +44,13 @@ def test_hosts_of_different_pools_are_in_slices_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["ip-10-{a}-{b}-{c}.eu-west-1.compute.internal", "gke-pool-{a}-{b}{c}", "n{a}x{b}x{c}"]
+    "pattern",
+    [
+        "ip-10-{a}-{b}-{c}.eu-west-1.compute.internal",
+        "gke-pool-{a}-{b}{c}",
+        "n{a}x{b}x{c}",
+        "{c}-{a}-{b}" + 20 * "-x",
+    ],
 )
 def test_40000_nodes_are_stored_in_one_object(pattern: str) -> None:
     hosts = [pattern.format(a=n // 2500, b=n // 50 % 50, c=n % 50) for n in range(40_000)]
@@ -53,6 +60,20 @@ def test_40000_nodes_are_stored_in_one_object(pattern: str) -> None:
     found = topology_assignment(made)
     assert found is not None
     assert len(found.domains) == 40_000
+
+
+def test_more_domains_than_a_slice_can_have_are_in_several() -> None:
+    made = assignment(*(f"{n:06x}" for n in range(MOST_DOMAINS + 1)))
+    for slices in (encode(made)["slices"], encode(made, by_prefix=False)["slices"]):
+        assert [each["domainCount"] for each in slices] == [MOST_DOMAINS, 1]
+    found = topology_assignment(encode(made))
+    assert found is not None
+    assert found.domains == made.domains
+
+
+def test_shorter_prefixes_are_used_where_longer_ones_make_too_many_slices() -> None:
+    hosts = [f"{pool}-{rack:04}-{node}" for pool in ("red", "green") for rack in range(600) for node in range(2)]
+    assert [each["domainCount"] for each in encode(assignment(*hosts))["slices"]] == [1200, 1200]
 
 
 def test_the_first_pods_are_kept() -> None:
