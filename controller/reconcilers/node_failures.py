@@ -42,7 +42,7 @@ PENDING = "spec.nodeName=,status.phase=Pending"
 log = get_logger(__name__)
 
 
-class Assigned(NamedTuple):
+class WorkloadNodes(NamedTuple):
     """A workload, the health of the nodes on which its pods are placed, and the time."""
 
     workload: Workload
@@ -50,7 +50,7 @@ class Assigned(NamedTuple):
     now: float
 
 
-class NodeFailures(Reconciler[Assigned]):
+class NodeFailures(Reconciler[WorkloadNodes]):
     """Reconciles the workloads with a topology assignment. ``run`` it while this process leads."""
 
     workers = 5
@@ -89,7 +89,7 @@ class NodeFailures(Reconciler[Assigned]):
                 yield
         self.caches.nodes.listen(self._node)
 
-    def gather(self, key: Key) -> Assigned | None:
+    def gather(self, key: Key) -> WorkloadNodes | None:
         """What is known of a workload; None if it is gone, or a decision of the cycle is not written yet."""
         workload, state = self.caches.get(key), self.caches.state
         if workload is None or state.assumed(key) or state.is_evicting(key):
@@ -99,17 +99,17 @@ class NodeFailures(Reconciler[Assigned]):
             tolerated = tolerations(workload, placed, state.reservations.flavors)
             runs = self._running[_running(workload, name)] > 0
             nodes[name] = health(self.caches.nodes.get(("", name)), tolerated, self.rules, now, runs=runs)
-        return Assigned(workload, nodes, now)
+        return WorkloadNodes(workload, nodes, now)
 
-    def decide(self, situation: Assigned) -> Action:
+    def decide(self, situation: WorkloadNodes) -> Action:
         """The next write of a workload."""
         return node_failures.decide(situation.workload, situation.nodes, situation.now)
 
-    def about(self, situation: Assigned) -> tuple[Key, str]:
+    def about(self, situation: WorkloadNodes) -> tuple[Key, str]:
         """The workload."""
         return situation.workload.key, situation.workload.uid
 
-    async def idle(self, key: Key, situation: Assigned, wait: Wait) -> float | None:
+    async def idle(self, key: Key, situation: WorkloadNodes, wait: Wait) -> float | None:
         """Ends the pods that wait for a node which does not take them. Returns when to look again."""
         late = self._late.get(key, {})
         ending = {name for name, found in situation.nodes.items() if found.ends_pods}
@@ -127,7 +127,7 @@ class NodeFailures(Reconciler[Assigned]):
         again = min(FIRST_SECONDS * 2.0 ** min(max(late.values()) - 1, 10), LONGEST_SECONDS)
         return again if wait.seconds is None else min(again, wait.seconds)
 
-    def _settled(self, situation: Assigned, node: str) -> bool:
+    def _settled(self, situation: WorkloadNodes, node: str) -> bool:
         """Whether no pods are looked for any more that wait for a node: it takes them again, or they were looked for
         often enough after the workload has left it.
         """

@@ -174,7 +174,6 @@ def problems(found: Found) -> list[tuple[str, DiagnosisFinding]]:
         ("versions", _versions(found.definitions)),
         ("kinds", _kinds(found.definitions)),
         ("objects", _objects(found.objects)),
-        ("features", _features(found.objects)),
         ("visibility", _visibility(found.api_services)),
         ("deployer", _deployers(kueue)),
     )
@@ -256,15 +255,6 @@ def _objects(objects: Mapping[str, Sequence[Raw]]) -> Iterator[DiagnosisFinding]
                 subject = f"{kind.kind} {place}{raw['metadata']['name']}"
                 message = f"{path}: Seiretsu does not have this field, and the next write would remove it"
                 yield DiagnosisFinding("error", subject, message, "remove the field, or wait for a release that has it")
-
-
-def _features(objects: Mapping[str, Sequence[Raw]]) -> Iterator[DiagnosisFinding]:
-    for flavor in objects.get(Plural.RESOURCE_FLAVORS, ()):
-        topology = (flavor.get("spec") or {}).get("topologyName")
-        if topology:
-            message = f"uses Topology {topology}, and Seiretsu does not place pods by topology"
-            fix = "remove spec.topologyName when no job with this flavor runs"
-            yield DiagnosisFinding("error", f"ResourceFlavor {flavor['metadata']['name']}", message, fix)
 
 
 def _visibility(api_services: Sequence[Raw]) -> Iterator[DiagnosisFinding]:

@@ -196,12 +196,12 @@ DAYS = [
     Day(
         "a Topology",
         ours("Topology", "racks", levels=[{"nodeLabel": "rack"}]),
-        ('Topology "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod affinity',),
+        ("no node has label rack: no pod can be placed by this Topology; label nodes",),
     ),
     Day(
         "a flavor with a topology",
         ours("ResourceFlavor", "racks", nodeLabels={"pool": "plain"}, topologyName="racks"),
-        ('topologyName "racks" has no effect yet: kube-scheduler places the pods, not by topology; use pod affinity',),
+        ('Topology "racks" does not exist yet: ClusterQueues with this flavor admit nothing until it is created',),
     ),
     Day(
         "the check comes later in the same file",

@@ -90,7 +90,6 @@ def test_what_prevents_it(rule: str, severity: str, kueue: Installation) -> None
 @pytest.mark.parametrize(
     ("rule", "plural", "spec"),
     [
-        ("features", "resourceflavors", {"topologyName": "racks"}),
         ("objects", "clusterqueues", {"namespaceSelector": {}, "fromTheFuture": {"a": 1}}),
     ],
 )
