@@ -15,6 +15,7 @@ import structlog
 
 from api import resources
 from controller.cache.caches import Caches
+from controller.kube.store import SLICE
 from controller.reconcilers.living import LivingPods
 from core.guard.pods import RunningPod
 from core.model import Node, Raw
@@ -81,7 +82,8 @@ class TopologyNodes:
             await self._counted.wait()
             await asyncio.sleep(BATCH_SECONDS)
             self._counted.clear()
-            self.flush()
+            for _ in self.flush():
+                await asyncio.sleep(0)
 
     async def complete(self) -> None:
         """Returns when State has all nodes, if a flavor has a topology."""
@@ -97,14 +99,16 @@ class TopologyNodes:
     def enter(self) -> Iterator[None]:
         """Enters what is known of pods and nodes, in steps, and listens to changes."""
         yield from self.pods.catch_up(self._pod)
-        self.flush()
+        yield from self.flush()
         yield from self.caches.nodes.catch_up(self._node)
 
-    def flush(self) -> None:
-        """Enters what other pods use on the nodes where that has changed."""
+    def flush(self) -> Iterator[None]:
+        """Enters what other pods use on the nodes where that has changed, in steps."""
         changed = self.others.take_changed()
-        for node, used in changed.items():
+        for place, (node, used) in enumerate(changed.items(), start=1):
             self.caches.state.set_other_pods(node, used)
+            if not place % SLICE:
+                yield
         if changed and self.known.is_set():
             self._wake()
 
