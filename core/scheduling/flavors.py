@@ -238,18 +238,20 @@ class Search(Struct, gc=False):
         """Find flavors for pod sets of these sizes (those of the demand, or fewer pods)."""
         quota: dict[FlavorResource, int] = {}
         found = Assignment(usage=Usage(quota), mode=_FIT if totals else _NO_FIT)
+        fails = False
         for group in self.demand.groups:
             for assigned in self._pod_sets(group, totals, quota):
                 found.pod_sets.append(assigned)
                 if assigned.reasons:
                     assigned.mode = min((choice.mode for choice in assigned.choices.values()), default=_NO_FIT)
                     found.mode = min(found.mode, assigned.mode)
+                    fails = fails or bool(assigned.requests and not assigned.choices)
                 for resource, choice in assigned.choices.items():
                     fr = choice.fr
                     quota[fr] = quota.get(fr, 0) + assigned.requests.get(resource, 0)
                     if choice.level > found.level:
                         found.level = choice.level
-            if any(each.reasons and not each.choices and each.requests for each in found.pod_sets):
+            if fails:
                 break
         if found.mode is _NO_FIT:
             found.no_fit_reason = self.no_fit_reason(found)
@@ -337,7 +339,7 @@ class Search(Struct, gc=False):
             if not self.demand.allows(name):
                 reasons.append(messages.not_allowed(name))
                 continue
-            unfit = next((found for each in pod_sets if (found := self.mismatch(each, group, name)) is not None), None)
+            unfit = self._unfit(pod_sets, group, name)
             if unfit is not None:
                 reasons.append(unfit.text)
                 assigned.attempts.append(Attempt(name, _NO_FIT, 0, (unfit.text,), PendingReason.NO_MATCHING_FLAVOR))
@@ -363,18 +365,32 @@ class Search(Struct, gc=False):
         assert self.pinned is not None
         return next((only for each in pod_sets if (only := self.pinned.get(each.name, {}).get(resource))), None)
 
+    def _unfit(self, pod_sets: Sequence[PodSet], group: ResourceGroup, name: str) -> Mismatch | None:
+        """Why the pods of the first of these pod sets that cannot run in a flavor cannot."""
+        for pod_set in pod_sets:
+            found = self.mismatch(pod_set, group, name)
+            if found is not None:
+                return found
+        return None
+
     def mismatch(self, pod_set: PodSet, group: ResourceGroup, name: str) -> Mismatch | None:
         """Why the pods of a pod set cannot run in a flavor of a resource group; None where they can."""
-        placement, flavor = pod_set.placement, self.flavors.get(name)
-        if self.topologies is not None and flavor is not None and (flavor.topology_name or pod_set.topology):
-            text = unsupported(pod_set, flavor, group, self.node.spec, self.flavors, self.topologies)
-            if text:
-                return Mismatch(text)
+        placement = pod_set.placement
+        if self.topologies is not None and (text := self._unsupported(pod_set, group, name)):
+            return Mismatch(text)
         key = (id(placement), name)
         if key not in self.mismatches:
+            flavor = self.flavors.get(name)
             missing = Mismatch(messages.flavor_not_found(name))
             self.mismatches[key] = missing if flavor is None else mismatch(placement, flavor)
         return self.mismatches[key]
+
+    def _unsupported(self, pod_set: PodSet, group: ResourceGroup, name: str) -> str:
+        """Why a pod set may not have a flavor because of its topology request; '' if it may."""
+        flavor = self.flavors.get(name)
+        if flavor is None or self.topologies is None or not (flavor.topology_name or pod_set.topology):
+            return ""
+        return unsupported(pod_set, flavor, group, self.node.spec, self.flavors, self.topologies)
 
     def _start(self, index: int, resource: str) -> int:
         if self.resume is None or index >= len(self.resume.flavors):
