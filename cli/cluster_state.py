@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from api import names
 from api.objects import Raw, key_of
-from api.resources import NAMESPACES, NODES
+from api.resources import NAMESPACES, NODES, PODS
 from controller.cache.caches import Caches
 from controller.run.watched import WATCHED
 from controller.scheduling.usage import consumed_of
 from controller.settings import ControllerSettings
+from core.guard.pods import PLACED
 from core.model import Key, Workload
 from core.state.state import State
+from core.topology.others import OtherPods
 from core.wire import decode
+from core.wire.pod_requests import RequestRules, effective
 
+PLACED_ANNOTATIONS = frozenset(PLACED)
 _PLAYED = {row.resource.kind: row.resource for row in WATCHED if row.played}
 
 
@@ -28,6 +32,8 @@ class ClusterState:
         self.caches = Caches(State(self.settings.policy), WATCHED, self.settings.reading)
         self.caches.started = True
         self.state = self.caches.state
+        self._others = OtherPods()
+        self._pods: set[str] = set()
         self.workloads: list[Workload] = []
         self.raws: dict[Key, Raw] = {}
         """The objects of the workloads."""
@@ -44,7 +50,10 @@ class ClusterState:
         elif kind == NAMESPACES.kind:
             self.namespace(metadata["name"], metadata.get("labels") or {})
         elif kind == NODES.kind:
+            self.caches.enter(raw, NODES)
             self.state.set_node(metadata["name"], decode.node(raw))
+        elif kind == PODS.kind:
+            self._other_pod(raw)
         elif resource is not None:
             self.caches.enter(raw, resource)
         if kind == names.Kind.LOCAL_QUEUE:
@@ -53,6 +62,18 @@ class ClusterState:
                 self.state.local_queue_usage.set_consumed(key_of(raw), consumed)
         if metadata.get("namespace") and metadata["namespace"] not in self.state.namespaces:
             self.namespace(metadata["namespace"])
+
+    def _other_pod(self, raw: Raw) -> None:
+        """A pod on a node: if no Workload accounts for it there, it takes room from those that are placed."""
+        metadata, spec = raw["metadata"], raw.get("spec") or {}
+        node, phase = spec.get("nodeName"), (raw.get("status") or {}).get("phase")
+        placed = not PLACED_ANNOTATIONS.isdisjoint(metadata.get("annotations") or ())
+        if not node or placed or phase in ("Succeeded", "Failed") or metadata["uid"] in self._pods:
+            return
+        self._pods.add(metadata["uid"])
+        self._others.add(node, effective(spec, RequestRules()).own)
+        for name, used in self._others.take_changed().items():
+            self.state.set_other_pods(name, used)
 
     def namespace(self, name: str, labels: Raw | None = None) -> None:
         """A namespace; it bears the label that every one has."""

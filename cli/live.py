@@ -13,6 +13,7 @@ from cli.reader import Reader
 from cli.target import UnreadableError, reached
 from controller.kube.config import Connection
 from controller.run.watched import WATCHED
+from core.guard.pods import RUNNING
 from core.jobs.owners import KNOWN
 from seiretsu import running
 
@@ -49,6 +50,9 @@ def objects(here: Connection, kinds: Sequence[Resource] = KINDS) -> list[Raw]:
     """
     with Reader(here) as reader:
         found, unseen = seen(reader, kinds, "", None)
+        with reached(reader.connection.server):
+            nodes, hidden = _nodes(reader, found)
+        found, unseen = found + nodes, unseen + hidden
     if unseen:
         raise UnreadableError(f"you may not list {unseen[0]} in {here.server}: ask for the right")
     return found
@@ -82,10 +86,24 @@ def seen(
             items = reader.list(resource, namespace)
             unseen += [resource.plural] if items is None else []
             found += items or []
+        if job is not None:
+            nodes, hidden = _nodes(reader, found)
+            found += nodes
+            unseen += hidden
         if unseen and job is not None:
             selector = f"involvedObject.kind={job[0]},involvedObject.name={job[1]}"
             found += reader.list(resources.EVENTS, namespace, fields=selector) or []
     return Seen(found, tuple(unseen))
+
+
+def _nodes(reader: Reader, found: Iterable[Raw]) -> tuple[list[Raw], tuple[str, ...]]:
+    """The nodes, and the pods on them, if a flavor has a topology; and what of that may not be read."""
+    flavors = (raw for raw in found if raw["kind"] == resources.RESOURCE_FLAVORS.kind)
+    if not any((raw.get("spec") or {}).get("topologyName") for raw in flavors):
+        return [], ()
+    nodes, pods = reader.list(resources.NODES), reader.list(resources.PODS, fields=RUNNING)
+    read = ((resources.NODES, nodes), (resources.PODS, pods))
+    return [*(nodes or ()), *(pods or ())], tuple(resource.plural for resource, items in read if items is None)
 
 
 def evidence(reader: Reader, workload: Raw, job: Raw | None) -> Evidence | None:

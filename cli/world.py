@@ -102,7 +102,10 @@ class World(ClusterState):
         def workers_of(check: str) -> dict[str, Lookup | None]:
             return {name: known.get(name) for name in self.dispatched.get(check, ())}
 
-        self.lookup = cache_lookup(self.caches, Owners(self.caches), workers_of)
+        # All nodes are among the objects; in a cluster they are known when they were listed once.
+        self.lookup = replace(
+            cache_lookup(self.caches, Owners(self.caches), workers_of), nodes=lambda: tuple(self.caches.nodes)
+        )
         self.admission = Context(self.rules.admission, self.lookup)
         self._fill(sorted(objects, key=lambda document: document.raw["kind"] == names.Kind.WORKLOAD))
 

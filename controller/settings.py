@@ -121,7 +121,7 @@ class ControllerSettings:
     (TASFailedNodeReplacement) no node of an admitted workload is replaced.
     """
 
-    policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
+    policy: SchedulingPolicy = field(default_factory=lambda: SchedulingPolicy(topology=TopologyPolicy()))
     reading: Reading = field(default_factory=Reading)
     life: LifePolicy = field(default_factory=LifePolicy)
     frameworks: tuple[str, ...] = names.DEFAULT_FRAMEWORKS

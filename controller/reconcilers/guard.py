@@ -30,13 +30,13 @@ from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unauthorized
 from controller.kube.workqueue import WorkQueue
-from controller.reconcilers.living import RUNNING, LivingPods
+from controller.reconcilers.living import LivingPods
 from controller.reconcilers.managed import Managed
 from controller.settings import ControllerSettings
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, reserved, since
 from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge
 from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, over, overlap
-from core.guard.pods import Accounting, Kin, PodShape, RunningPod
+from core.guard.pods import RUNNING, Accounting, Kin, PodShape, RunningPod
 from core.jobs import meta
 from core.jobs.kinds import POD
 from core.jobs.kinds.pod import OF_GROUPS, parent

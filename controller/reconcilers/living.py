@@ -9,7 +9,7 @@ the nodes of topologies, which do so only if a flavor has a topology.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, Literal, TypedDict, cast
+from typing import Literal, TypedDict, cast
 
 import msgspec
 import structlog
@@ -19,12 +19,9 @@ from controller.kube.client import Client
 from controller.kube.reflector import Reflector, decoded
 from controller.kube.store import SLICE, Store, number_of
 from controller.settings import Reading
-from core.guard.pods import Fields, Lean, RunningPod
+from core.guard.pods import RUNNING, Fields, Lean, RunningPod
 from core.model import Raw
 from core.wire.pod_requests import RequestRules
-
-RUNNING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-"""The field selector of pods that are on a node and have not ended."""
 
 log = structlog.get_logger(__name__)
 

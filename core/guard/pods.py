@@ -29,6 +29,8 @@ LABELS: Final = (
     Label.PREBUILT_WORKLOAD,
     JobControllerLabel.CONTROLLER_UID,
 )
+RUNNING: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of pods that are on a node and have not ended."""
 ANNOTATIONS: Final = (
     Annotation.QUEUE_NAME,
     Annotation.POD_GROUP_NAME,
