@@ -91,6 +91,8 @@ class _Cycle:
     """The workloads that are chosen as victims, by arena."""
     borrowers: dict[QuotaNode, Borrowers] = field(default_factory=dict)
     """The ClusterQueues that borrow, by the root of their tree, with the usage at the start of the cycle."""
+    reserved: dict[str, list[tuple[QueueNode, Usage]]] = field(default_factory=dict)
+    """What heads that have to wait will use beside quota, by arena."""
     decisions: list[Decision] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     recomputed: list[tuple[str, str]] = field(default_factory=list)
@@ -241,13 +243,13 @@ class _Cycle:
         if preempts and not entry.targets:
             preemptor = self.policy.prioritize_preemptors and entry.head.preemptor
             if entry.node.spec.preemption.reclaim_within_cohort != "Any" or preemptor:
-                entry.arena.add(entry.node, Usage(_reserved_for(entry), entry.usage.further))
+                self._reserve_for(entry, Usage(_reserved_for(entry), entry.usage.further))
             reason = entry.assignment.no_fit_reason or PendingReason.WAITING_FOR_QUOTA
             return self._wait(entry, reason, entry.assignment.message, alike=True)
         if preempts and entry.head.workload.closed_gates:
             return self._wait(entry, PendingReason.ADMISSION_GATED, messages.PREEMPTION_GATED, gated=True)
         if entry.deferred:
-            entry.arena.add(entry.node, entry.usage)
+            self._reserve_for(entry, entry.usage)
             reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
             return self._wait(entry, reason, messages.OVERLAPPING_FITS, preempting=True)
         if self._taken(entry, preempted):
@@ -258,7 +260,10 @@ class _Cycle:
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.NO_LONGER_FITS, again=True)
         if entry.targets:
             preempted.update({target.key: target for target in entry.targets})
-        entry.arena.add(entry.node, entry.usage)
+        if preempts:
+            self._reserve_for(entry, entry.usage)
+        else:
+            entry.arena.add(entry.node, entry.usage)
         if entry.replaced is not None:
             self.replaced.add(entry.replaced.key)
         if preempts:
@@ -296,15 +301,35 @@ class _Cycle:
 
     def _fits(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
         """Whether the head fits when all victims are gone, its own and those of earlier heads."""
-        return self._when_gone(entry, preempted, lambda: entry.arena.fits(entry.node, entry.usage))
+        fits = self._when_gone(entry, preempted, lambda: entry.arena.fits(entry.node, entry.usage))
+        return fits and self._has_room_now(entry, preempted)
 
     def _place_is_taken(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
-        """Whether its quota is free, but what it was to use of other capacities is not, when all victims are gone."""
-        return self._when_gone(
-            entry,
-            preempted,
-            lambda: entry.node.fits(entry.usage.quota) and not entry.arena.fits(entry.node, entry.usage),
-        )
+        """Whether its quota is free, but what it was to use of other capacities is not."""
+        if not self._when_gone(entry, preempted, lambda: entry.node.fits(entry.usage.quota)):
+            return False
+        return not self._fits(entry, preempted)
+
+    def _has_room_now(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
+        """Whether a head that starts at once has room beside the victims of earlier heads, whose pods still run; what
+        those heads have reserved is not in use yet. Quota is different: it may be reserved while victims stop.
+        """
+        if not preempted or not entry.usage.further or entry.deferred or entry.assignment.mode is not Mode.FIT:
+            return True
+        waiting = self.reserved.get(entry.arena.name, ())
+        for node, usage in waiting:
+            entry.arena.remove(node, usage)
+        found = entry.arena.fits(entry.node, Usage({}, entry.usage.further))
+        for node, usage in waiting:
+            entry.arena.add(node, usage)
+        return found
+
+    def _reserve_for(self, entry: Entry, usage: Usage) -> None:
+        """Counts what a head that has to wait will use, so that no later head takes it."""
+        entry.arena.add(entry.node, usage)
+        if usage.further:
+            held = self.reserved.setdefault(entry.arena.name, [])
+            held.append((entry.node, Usage({}, usage.further)))
 
     def _when_gone(self, entry: Entry, preempted: dict[Key, Candidate], holds: Callable[[], bool]) -> bool:
         """Whether something holds when all victims are gone, its own and those of earlier heads."""

@@ -287,6 +287,18 @@ def test_two_pod_sets_of_one_workload_are_checked_together_with_their_number_of_
     assert isinstance(decisions["v"], StayPending)
 
 
+def test_a_head_does_not_start_on_the_node_of_a_victim_that_still_runs() -> None:
+    """In Kueue it does: a victim of an earlier head counts as gone, although its pods still run."""
+    nodes = (node("n1", 3), node("n2", 4, rack="r2"))
+    found = world(queue("a", "tas"), queue("b", "same"), queue("c", "same"), nodes=nodes)
+    put(found, runs(asks("low", 5, request=TopologyRequest(unconstrained=True)), {"n1": 1, "n2": 4}))
+    put(found, asks("high", 4, priority=9), asks("one", 2, "b", created=1.0), asks("two", 1, "c", created=2.0))
+    decisions = cycle(found)
+    assert waits(decisions["high"])[1] == ["low"]
+    assert domains(decisions["one"]) == {"n1": 2}
+    assert isinstance(decisions["two"], StayPending)
+
+
 def test_partial_admission_finds_the_pods_that_fit_in_one_rack() -> None:
     found = put(world(queue("a", "tas"), nodes=(node("n1", 3),)), asks("w", 8, least=1))
     assert domains(last(found, "w")) == {"n1": 3}
