@@ -73,6 +73,10 @@ async def read(client: Client) -> Facts:
 
     for resource in _OBJECTS:
         await listed(resource)
+    flavors = objects.get(resources.RESOURCE_FLAVORS.plural, ())
+    if any((raw.get("spec") or {}).get("topologyName") for raw in flavors):
+        await listed(resources.TOPOLOGIES)
+        await listed(resources.NODES)
     for name in visibility.API_SERVICES:
         await listed(API_SERVICES, fields=f"metadata.name={name}")
     await listed(BATCH_JOB.resource, labels=Label.QUEUE_NAME)

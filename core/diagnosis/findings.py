@@ -13,6 +13,7 @@ from api.kinds import KINDS
 from api.names import GROUP, LEADER_ELECTION_ID, Condition, Finalizer, Kind, Label, Plural
 from core.diagnosis.facts import Facts, condition, moment
 from core.diagnosis.finding import DiagnosisFinding
+from core.diagnosis.topologies import topologies
 from core.diagnosis.workers import worker_clusters
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw
@@ -323,6 +324,11 @@ RULES: Final = (
     DiagnosisRule("jobs-without-quota", jobs_without_quota, ("jobs", Plural.WORKLOADS)),
     DiagnosisRule("leftover-variants", leftover_variants, (Plural.WORKLOADS,)),
     DiagnosisRule("worker-clusters", worker_clusters, (Plural.MULTIKUEUE_CLUSTERS, Plural.MULTIKUEUE_CONFIGS)),
+    DiagnosisRule(
+        "topologies",
+        topologies,
+        (Plural.RESOURCE_FLAVORS, Plural.CLUSTER_QUEUES, Plural.COHORTS, Plural.TOPOLOGIES, "nodes"),
+    ),
     DiagnosisRule("stuck-deletions", stuck_deletions, (Plural.WORKLOADS, *CONFIGURATIONS)),
 )
 

@@ -111,6 +111,13 @@ INACTIVE: Raw = {"type": "Active", "status": "False", "reason": "FlavorNotFound"
 DELETED: Raw = {"deletionTimestamp": "2026-01-01T11:00:00Z", "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
 
 CASES: list[tuple[str, str, str, str, list[Callable[[Facts], Facts]]]] = [
+    (
+        "a flavor whose Topology is not there",
+        "topologies",
+        "warning",
+        "its Topology 'racks' does not exist",
+        [having("resourceflavors", {"metadata": {"name": "gpu"}, "spec": {"topologyName": "racks"}})],
+    ),
     ("no CRDs", "definitions", "error", "does not exist", [having("customresourcedefinitions")]),
     (
         "a CRD that is not established",

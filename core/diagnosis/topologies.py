@@ -1,0 +1,102 @@
+"""What is wrong with flavors that have a topology: no nodes, nodes without the labels of a level, nodes that two
+flavors give away without knowing of each other, and more quota than nodes.
+
+Separate from ``core.diagnosis.findings``, which has the other rules of ``seiretsu doctor``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+
+from api import quantity
+from api.names import Plural
+from core.diagnosis.facts import Facts
+from core.diagnosis.finding import DiagnosisFinding
+from core.model import FlavorResource, Node, Raw, ResourceFlavor
+from core.topology.nodes import HOSTNAME
+from core.wire import decode
+
+
+def topologies(facts: Facts) -> Iterator[DiagnosisFinding]:
+    """Flavors with a topology whose pods cannot be placed, or for which there is more quota than nodes."""
+    flavors = [
+        flavor for raw in facts.of(Plural.RESOURCE_FLAVORS) if (flavor := decode.resource_flavor(raw)).topology_name
+    ]
+    known = {raw["metadata"]["name"]: decode.topology_object(raw) for raw in facts.of(Plural.TOPOLOGIES)}
+    nodes = [decode.node(raw) for raw in facts.of("nodes")]
+    placed = [flavor for flavor in flavors if flavor.topology_name in known]
+    for flavor in flavors:
+        if flavor.topology_name not in known:
+            yield _wrong(flavor, f"its Topology {flavor.topology_name!r} does not exist", "create it")
+    for flavor in placed:
+        levels = known[flavor.topology_name or ""].levels
+        yield from _labels(flavor, levels, _of(flavor, nodes))
+        yield from _quota(flavor, facts, [node for node in _of(flavor, nodes) if _has(node, levels)])
+    for one, other in combinations(placed, 2):
+        lowest = {known[flavor.topology_name or ""].levels[-1] for flavor in (one, other)}
+        both = [node for node in _of(one, nodes) if node in _of(other, nodes)]
+        if both and lowest != {HOSTNAME}:
+            yield _wrong(
+                one,
+                f"shares {_counted(len(both))} with flavor {other.name}, and neither knows what the other uses there",
+                f"end both topologies in {HOSTNAME}, or give the flavors nodes of their own by nodeLabels",
+            )
+
+
+def _of(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[Node]:
+    return [node for node in nodes if flavor.node_labels.items() <= node.labels.items()]
+
+
+def _has(node: Node, levels: Sequence[str]) -> bool:
+    return all(level in node.labels for level in levels)
+
+
+def _labels(flavor: ResourceFlavor, levels: Sequence[str], nodes: Sequence[Node]) -> Iterator[DiagnosisFinding]:
+    if not nodes:
+        yield _wrong(flavor, "no node has its nodeLabels: no pod can be placed", "label nodes, or change nodeLabels")
+        return
+    for level in levels:
+        without = [node.name for node in nodes if level not in node.labels]
+        if without:
+            most = f"{without[0]}{f' and {len(without) - 1} more' if len(without) > 1 else ''}"
+            fact = (
+                f"{len(without)} of its {_counted(len(nodes))} have no label {level} ({most}): no pod is placed there"
+            )
+            yield _wrong(flavor, fact, f"kubectl label node {without[0]} {level}=...")
+            return
+
+
+def _quota(flavor: ResourceFlavor, facts: Facts, nodes: Sequence[Node]) -> Iterator[DiagnosisFinding]:
+    """More quota than the nodes have: workloads that have quota wait for room."""
+    quotas: defaultdict[str, int] = defaultdict(int)
+    for raw in (*facts.of(Plural.CLUSTER_QUEUES), *facts.of(Plural.COHORTS)):
+        for cell, nominal in _nominal(raw):
+            if cell.flavor == flavor.name:
+                quotas[cell.resource] += nominal
+    for resource, nominal in sorted(quotas.items()):
+        there = sum(node.allocatable.get(resource, 0) for node in nodes)
+        if nodes and nominal > there:
+            fact = f"{quantity.text(resource, nominal)} {resource} of quota, and its {_counted(len(nodes))} have"
+            yield _wrong(
+                flavor,
+                f"{fact} {quantity.text(resource, there)}: workloads within the quota wait for room",
+                "lower the quotas, or add nodes",
+            )
+
+
+def _nominal(raw: Raw) -> Iterator[tuple[FlavorResource, int]]:
+    for group in (raw.get("spec") or {}).get("resourceGroups") or ():
+        for each in group.get("flavors") or ():
+            for quota in each.get("resources") or ():
+                amount = quantity.amount(quota["name"], quota.get("nominalQuota", 0))
+                yield FlavorResource(each["name"], quota["name"]), amount
+
+
+def _counted(number: int) -> str:
+    return f"{number} node{'s' if number != 1 else ''}"
+
+
+def _wrong(flavor: ResourceFlavor, message: str, fix: str) -> DiagnosisFinding:
+    return DiagnosisFinding("warning", f"ResourceFlavor {flavor.name}", message, fix)
