@@ -79,10 +79,12 @@ class QueueingMetrics:
         """Count a Workload that was created so long after its job."""
         self._add("workload_creation_latency_seconds", {"job_kind": job_kind}, seconds, [(LOCAL_QUEUE, queue)])
 
-    def gate_removed(self, cluster_queue: str, seconds: float, *, is_group: bool) -> None:
+    def gate_removed(
+        self, cluster_queue: str, seconds: float, *, is_group: bool, gate: str = names.SchedulingGate.ADMISSION
+    ) -> None:
         """Counts a pod whose gate was removed so long after the admission of its Workload."""
         labels = {
-            "name": names.SchedulingGate.ADMISSION,
+            "name": gate,
             "cluster_queue": cluster_queue,
             "is_group": str(is_group).lower(),
         }

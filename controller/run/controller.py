@@ -49,6 +49,7 @@ from controller.reconcilers.pod_owners import PodOwnerReconciler
 from controller.reconcilers.provisioning import Provisioning
 from controller.reconcilers.queues import QueueStatuses
 from controller.reconcilers.topology import TopologyNodes
+from controller.reconcilers.topology_ungater import TopologyUngater
 from controller.reconcilers.variants import Variants
 from controller.reconcilers.workloads import WorkloadReconciler
 from controller.run.dispatch import Dispatcher
@@ -200,6 +201,9 @@ class Controller:
         if rules is not None and self.settings.policy.topology is not None:
             people = Events(self._recorder, WORKLOADS)
             self.node_failures = NodeFailures(self.caches, writer, client, people, self.pods, rules)
+        self.ungater: TopologyUngater | None = None
+        if self.settings.policy.topology is not None:
+            self.ungater = TopologyUngater(self.caches, writer, client, self.metrics)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.pod_owners = [
             PodOwnerReconciler(
@@ -371,6 +375,8 @@ class Controller:
                 group.create_task(self.variants.run(), name="variants")
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.run(), name="multikueue")
+            if self.ungater is not None:
+                group.create_task(self.ungater.run(self.topology.known), name="topology-ungater")
             if self.node_failures is not None:
                 group.create_task(self._follow_node_failures(self.node_failures), name="node-failures")
             for owners in self.pod_owners:

@@ -29,7 +29,7 @@ UNWATCHED: Final = (
 """Resources that are used without a watch; beside these, owners of jobs are read."""
 
 UNGATED: Final = (resources.PODS, ("patch",))
-"""Pods of elastic jobs lose their scheduling gate."""
+"""Pods lose their scheduling gate: those of elastic jobs, and those that get a domain of a topology."""
 
 GUARDED: Final = (resources.PODS, ("list", "watch", "delete"))
 """The guard watches the pods that run, and deletes those without quota."""
@@ -144,7 +144,7 @@ def template() -> str:
     for feature, condition in FEATURES.items():
         text += _if(condition, rules(row for row in WATCHED if row.feature is feature))
     text += _if(FEATURES[Feature.QUEUES], [_rule(*MIRRORED)])
-    text += _if(FEATURES[Feature.TOPOLOGY], [_rule(*COUNTED), _rule(*ENDED)])
+    text += _if(FEATURES[Feature.TOPOLOGY], [_rule(*COUNTED), _rule(*ENDED), _rule(*UNGATED)])
     text += _if(f"or ({FEATURES[Feature.PROVISIONING_REQUESTS]}) ({VARIANTS})", [_rule(*OWNED)])
     elastic = " ".join(f"({kind.enabled_in_helm})" for kind in kinds.ALL if kind.elastic)
     text += _if(f"and ({ELASTIC}) (or {elastic})", [_rule(*UNGATED)]) + _if(GUARD, [_rule(*GUARDED)])

@@ -168,6 +168,9 @@
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [patch]
 {{- end }}
 {{- if or ($configuration.seiretsu.provisioningRequests.enable) (eq (toString (get $gates "ConcurrentAdmission")) "true") }}
 - apiGroups: [kueue.x-k8s.io]

@@ -1,0 +1,137 @@
+"""The pods of an admitted Workload with a topology: which of them get their domain now, and the patch that gives it.
+
+What is kept of a pod is small, because a cluster has tens of thousands. Which pod gets which domain is decided in
+``core.topology.ungate``. Labels and annotations of Kueue, so either program continues what the other one began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from api import names
+from core.model import Key, Raw, Workload
+from core.topology.ungate import AssignedPod, GroupMember, PodNumbering, first_numbers, is_number, node_selectors
+from core.wire.guard import guarded
+
+GATE: Final = names.SchedulingGate.TOPOLOGY
+_OTHERS: Final = frozenset({names.SchedulingGate.ADMISSION, names.SchedulingGate.ELASTIC_JOB})
+"""Gates of pods that are not admitted: they get no domain before these are removed."""
+
+
+class PodOfWorkload(Struct, frozen=True, gc=False):
+    """A pod that has not ended: the Workload whose domains it may have (of an elastic job the name that its slices
+    share), '' for none, and its pod set there. ``gates`` are the names of its scheduling gates, ``version`` is its
+    resource version, ``of_group`` is whether it is in a group of pods.
+    """
+
+    namespace: str
+    workload: str
+    pod_set: str
+    version: str
+    gates: tuple[str, ...]
+    pod: AssignedPod
+    of_group: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Its namespace and name."""
+        return Key(self.namespace, self.pod.name)
+
+
+class Given(NamedTuple):
+    """A pod that gets its domain by this patch."""
+
+    pod: PodOfWorkload
+    body: Raw
+
+
+def read(raw: Raw) -> PodOfWorkload:
+    """Returns what is kept of a pod. One that waits for its admission is a pod of no Workload."""
+    metadata, spec = raw["metadata"], raw.get("spec") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    gates = tuple(str(each.get("name")) for each in spec.get("schedulingGates") or ())
+    mark = annotations.get(names.Annotation.WORKLOAD_SLICE_NAME) or annotations.get(names.Annotation.WORKLOAD)
+    offset = annotations.get(names.Annotation.POD_INDEX_OFFSET, "")
+    return PodOfWorkload(
+        namespace=metadata["namespace"],
+        workload=str(mark or "") if _OTHERS.isdisjoint(gates) else "",
+        pod_set=labels.get(names.Label.POD_SET) or "",
+        version=metadata["resourceVersion"],
+        gates=gates,
+        pod=AssignedPod(
+            uid=metadata["uid"],
+            name=metadata["name"],
+            waits=GATE in gates,
+            terminates=bool(metadata.get("deletionTimestamp")),
+            numbers={key: value for key, value in labels.items() if is_number(value)},
+            offset=int(offset) if is_number(offset) else 0,
+            node_selector=spec.get("nodeSelector") or {},
+        ),
+        of_group=names.Label.POD_GROUP_NAME in labels,
+    )
+
+
+def of_pods(workload: Workload) -> str:
+    """The name that the pods of a Workload have in an annotation."""
+    return workload.slice_name or workload.key.name
+
+
+def places(workload: Workload) -> bool:
+    """Whether pods of a Workload get domains: it is admitted with any, and its pods may run. The pods of a variant are
+    those of its parent.
+    """
+    stopped = (names.Condition.EVICTED, names.Condition.FINISHED)
+    return (
+        workload.admission is not None
+        and any(each.topology is not None for each in workload.admission.pod_sets)
+        and workload.holds(names.Condition.ADMITTED)
+        and not any(map(workload.holds, stopped))
+        and not workload.deleting
+        and not workload.variant_of
+    )
+
+
+def given(workload: Workload, spec: Raw, pods: Iterable[PodOfWorkload]) -> Iterator[Given]:
+    """Yields the pods of an admitted Workload that get their domain now; ``spec`` is that of its object, which has the
+    labels by which pods are numbered.
+    """
+    assert workload.admission is not None
+    of: dict[str, dict[str, PodOfWorkload]] = {}
+    for each in pods:
+        of.setdefault(each.pod_set, {})[each.pod.uid] = each
+    asked = {each["name"]: each.get("topologyRequest") or {} for each in spec.get("podSets") or ()}
+    first = first_numbers(
+        [
+            GroupMember(each.name, asked.get(each.name, {}).get("podSetGroupName") or "", each.count)
+            for each in workload.admission.pod_sets
+        ]
+    )
+    for assigned in workload.admission.pod_sets:
+        mine = of.get(assigned.name)
+        if mine is None or assigned.topology is None:
+            continue
+        found = node_selectors(
+            assigned.topology,
+            (each.pod for each in mine.values()),
+            _numbering(asked.get(assigned.name, {}), first[assigned.name]),
+            count=assigned.count,
+            avoided=workload.unhealthy_nodes,
+        )
+        for uid, selector in found.items():
+            yield Given(mine[uid], _patch(mine[uid], selector))
+
+
+def _numbering(request: Raw, first: int) -> PodNumbering:
+    """By which labels the pods of a pod set are numbered."""
+    replicas = request.get("subGroupCount") or 0
+    return PodNumbering(request.get("podIndexLabel") or "", request.get("subGroupIndexLabel") or "", replicas, first)
+
+
+def _patch(pod: PodOfWorkload, selector: Mapping[str, str]) -> Raw:
+    """The patch that gives a pod its nodes and removes the gate: in one write, so that it never has one of both."""
+    left = [{"name": each} for each in pod.gates if each != GATE]
+    spec = {"nodeSelector": dict(selector), "schedulingGates": left or None}
+    return guarded({"spec": spec}, {"metadata": {"uid": pod.pod.uid, "resourceVersion": pod.version}})
