@@ -70,6 +70,9 @@ HELD: dict[str, Any] = {"finalizers": [Finalizer.MANAGED]}
     ("old", "new", "fields"),
     [
         pytest.param(a_pod(gates=ELASTIC), a_pod(), ["spec.schedulingGates"], id="a gate"),
+        pytest.param(
+            a_pod(gates=(SchedulingGate.TOPOLOGY,)), a_pod(), ["spec.schedulingGates"], id="a gate for a domain"
+        ),
         pytest.param(a_pod(gates=("a.b/c",)), a_pod(), [], id="a gate of somebody else"),
         pytest.param(
             a_pod(gates=ELASTIC), a_pod(labels={"a": "b"}), ["spec.schedulingGates"], id="a gate, with a label"

@@ -1,0 +1,152 @@
+"""Pods are placed by topology on the real control plane, with the real kube-scheduler: 2 racks of 3 nodes of 8 cpu."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from api.objects import Raw
+from devcluster.controlplane import ControlPlane
+from tests.cluster.world import World, holds, job, ours
+from tests.serving import Served
+
+pytestmark = pytest.mark.cluster
+
+BLOCK, RACK, HOSTNAME = "example.com/block", "example.com/rack", "kubernetes.io/hostname"
+POOL, TAINT = "example.com/pool", "example.com/taint"
+REQUIRED, PREFERRED = "kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+def node(name: str, pool: str, rack: str) -> Raw:
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {POOL: pool, BLOCK: "block-1", RACK: rack, HOSTNAME: name}},
+        "spec": {"taints": [{"key": TAINT, "effect": "NoSchedule"}]},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        },
+    }
+
+
+@pytest.fixture
+def racks(cluster: ControlPlane, served: Served, namespace: str) -> Iterator[World]:
+    """A namespace with nodes of its own in two racks, and a flavor with their topology."""
+    made = World(cluster, namespace)
+    nodes = [node(f"{namespace}-{rack}-{number}", namespace, rack) for rack in ("a", "b") for number in (1, 2, 3)]
+    levels = [{"nodeLabel": label} for label in (BLOCK, RACK, HOSTNAME)]
+    made.create(*nodes, ours("Topology", namespace, {"levels": levels}))
+    spec = {
+        "nodeLabels": {POOL: namespace},
+        "topologyName": namespace,
+        "tolerations": [{"key": TAINT, "operator": "Exists"}],
+    }
+    made.create(ours("ResourceFlavor", namespace, spec))
+    yield made
+    for each in nodes:
+        made.remove(each)
+
+
+def ranked(name: str, pods: int, annotation: str, *, cpu: int = 4) -> Raw:
+    """An indexed Job whose pods run until they are stopped."""
+    found = job(name, "team", cpu=cpu, pods=pods, seconds=3000)
+    found["spec"]["completionMode"] = "Indexed"
+    found["spec"]["template"]["metadata"].setdefault("annotations", {})[annotation] = RACK
+    return found
+
+
+def placed(world: World, name: str) -> dict[int, str]:
+    """The node of each pod of a Job that runs, by its index."""
+    return {
+        int(pod["metadata"]["labels"][INDEX]): pod["spec"]["nodeName"]
+        for pod in world.get("pods").get("items", [])
+        if pod["metadata"]["labels"].get("job-name") == name
+        and pod["spec"].get("nodeName")
+        and "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def all_placed(world: World, name: str, pods: int) -> dict[int, str]:
+    """The node of each pod of a Job, when all of its pods run."""
+
+    def found() -> dict[int, str]:
+        nodes = placed(world, name)
+        return nodes if len(nodes) == pods else {}
+
+    return world.until(f"all pods of {name} are on nodes", found)
+
+
+def rack_of(node_name: str) -> str:
+    return node_name.rsplit("-", 2)[1]
+
+
+def assigned(world: World, name: str) -> Raw:
+    """The topologyAssignment of a Job's Workload; {} while it has none."""
+    status = world.workload(name).get("status", {})
+    for each in status.get("admission", {}).get("podSetAssignments", []):
+        return dict(each.get("topologyAssignment") or {})
+    return {}
+
+
+def test_the_pods_of_a_job_run_in_one_rack_in_the_order_of_their_ranks(racks: World) -> None:
+    racks.queue("team", 48)
+    racks.create(ranked("first", 5, REQUIRED))
+    nodes = all_placed(racks, "first", 5)
+    assert len({rack_of(each) for each in nodes.values()}) == 1
+    assert max(Counter(nodes.values()).values()) == 2
+    assert [nodes[rank] for rank in sorted(nodes)] == sorted(nodes.values())  # ranks in the order of the domains
+    assert assigned(racks, "first")["levels"] == [HOSTNAME]
+
+
+def test_a_job_waits_until_a_rack_has_room_and_says_what_is_missing(racks: World) -> None:
+    racks.queue("team", 48)
+    for name in ("first", "second"):
+        racks.create(ranked(name, 5, REQUIRED))
+        all_placed(racks, name, 5)
+    racks.create(ranked("third", 2, REQUIRED))
+    message = racks.until("third waits", lambda: racks.condition("third", "QuotaReserved")[2])
+    assert "allows to fit only 1 out of 2 pod(s)" in message
+    racks.complete("first")
+    third = all_placed(racks, "third", 2)
+    assert {rack_of(each) for each in third.values()}.isdisjoint(
+        rack_of(each) for each in placed(racks, "second").values()
+    )
+
+
+def test_a_pod_that_comes_again_goes_where_its_rank_was(racks: World) -> None:
+    racks.queue("team", 48)
+    racks.create(ranked("job", 6, PREFERRED))
+    before = all_placed(racks, "job", 6)
+    victim = next(
+        pod["metadata"]["name"] for pod in racks.get("pods")["items"] if pod["metadata"]["labels"].get(INDEX) == "3"
+    )
+    racks.delete("pods", victim)
+
+    def again() -> bool:
+        names = {pod["metadata"]["name"] for pod in racks.get("pods")["items"]}
+        return victim not in names and len(placed(racks, "job")) == 6
+
+    racks.until("there are six pods again", again)
+    assert placed(racks, "job") == before
+
+
+def test_a_node_that_is_gone_is_replaced_in_the_same_rack(racks: World) -> None:
+    racks.queue("team", 48)
+    racks.create(ranked("job", 2, REQUIRED))
+    before = all_placed(racks, "job", 2)
+    (lost,) = set(before.values())
+    racks.delete("nodes", lost)
+
+    def moved() -> bool:
+        now = set(placed(racks, "job").values())
+        return len(placed(racks, "job")) == 2 and lost not in now
+
+    racks.until("both pods run elsewhere", moved)
+    assert {rack_of(each) for each in placed(racks, "job").values()} == {rack_of(lost)}
+    assert holds(racks.workload("job"), "Admitted")
