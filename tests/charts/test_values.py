@@ -493,10 +493,7 @@ def test_the_lease_is_where_the_configuration_says() -> None:
 
 
 MULTIKUEUE: Final = ("multikueueconfigs", "multikueueclusters")
-OF_TOPOLOGY: Final = {
-    *(("kueue.x-k8s.io", "topologies", verb) for verb in ("list", "watch", "patch")),
-    ("", "pods/status", "patch"),
-}
+OF_TOPOLOGY: Final = {("kueue.x-k8s.io", "topologies", verb) for verb in ("list", "watch", "patch")}
 JOB_SETS = "integrations: {frameworks: [jobset.x-k8s.io/jobset]}"
 PROVISIONING: Final[Raw] = {"provisioningRequests": {"enabled": True}}
 PROVISIONED = "seiretsu: {provisioningRequests: {enable: true}}"
