@@ -33,6 +33,9 @@ WITHOUT_QUOTA_SECONDS = 60.0
 """How long pods may run without quota on a machine that may be busy; a promise in seconds needs ``--without-quota``."""
 POLL_SECONDS = 0.25
 
+ORDER = ("ClusterQueue", "Cohort", "Node", "Workload", "Job", "Pod", "")
+"""In which order the objects of the first list are judged."""
+
 
 class Follower:
     """Gives every change of etcd to the judge, and to ``also``, in a thread of its own. ``lock`` is held while it
@@ -50,8 +53,7 @@ class Follower:
         self._etcd = etcd
         self._versions: dict[str, tuple[int, int]] = {}
         revision, entries = etcd.list()
-        order = ("ClusterQueue", "Cohort", "Workload", "Job", "Pod", "")
-        for entry in sorted(entries, key=lambda each: order.index(kind_of(each.key))):
+        for entry in sorted(entries, key=lambda each: ORDER.index(kind_of(each.key))):
             self._take(entry)
         self._revision = revision
 
