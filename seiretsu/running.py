@@ -23,7 +23,8 @@ MOST: Final = 5
 LONGEST: Final = 600
 """Characters of a text that others wrote."""
 JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
-QUEUE_GATES: Final = frozenset({"kueue.x-k8s.io/admission", "kueue.x-k8s.io/elastic-job", "kueue.x-k8s.io/topology"})
+QUOTA_GATES: Final = frozenset({"kueue.x-k8s.io/admission", "kueue.x-k8s.io/elastic-job"})
+TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
 WATCHED: Final = ("FailedCreate", "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedScheduling")
 """The reasons of the events that are read."""
 _POD_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
@@ -184,9 +185,9 @@ def _cause(pod: Raw, events: Sequence[Raw], now: float) -> Trouble | None:
     if _phase(pod) == "Failed":
         return None  # the job's controller decides whether another one is made
     scheduled = _condition(pod, "PodScheduled")
-    if scheduled.get("status") == "False":
-        return _unscheduled(pod, scheduled)
     age = now - _time((pod.get("metadata") or {}).get("creationTimestamp"), now)
+    if scheduled.get("status") == "False":
+        return _unscheduled(pod, scheduled, age)
     if not scheduled and not (pod.get("spec") or {}).get("nodeName"):
         name = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
         return Trouble("NotScheduled", f"Pending: scheduler {name} has not looked at it") if age >= SOON else None
@@ -206,15 +207,23 @@ def _cause(pod: Raw, events: Sequence[Raw], now: float) -> Trouble | None:
     return None
 
 
-def _unscheduled(pod: Raw, scheduled: Raw) -> Trouble:
+def _unscheduled(pod: Raw, scheduled: Raw, age: float) -> Trouble | None:
     """A pod that the scheduler has looked at, or may not look at yet."""
     reason, message = str(scheduled.get("reason") or "Unschedulable"), str(scheduled.get("message") or "")
     if reason != "SchedulingGated":
         return Trouble(reason, f"Pending: {_short(message) or 'the scheduler gives no reason'}")
     gates = [str(each.get("name")) for each in (pod.get("spec") or {}).get("schedulingGates") or ()]
-    others = [each for each in gates if each not in QUEUE_GATES]
+    others = [each for each in gates if each not in QUOTA_GATES and each != TOPOLOGY_GATE]
     if others:
         return Trouble(reason, f"Pending: whoever set the scheduling gate {', '.join(others)} must remove it")
+    if TOPOLOGY_GATE in gates and QUOTA_GATES.isdisjoint(gates):
+        if age < SOON:
+            return None
+        return Trouble(
+            reason,
+            "Pending: it has no domain of the topology yet; it gets one when a pod that has its place has ended,"
+            " unless its node selector or its labels contradict the domains in the status of the Workload",
+        )
     return Trouble(reason, "Pending: quota for it is not admitted yet")
 
 

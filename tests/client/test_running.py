@@ -46,9 +46,9 @@ def pod(name: str, phase: str = "Running", *, age: float = 100.0, waiting: Raw |
     }
 
 
-def unscheduled(name: str, message: str, reason: str = "Unschedulable", *gates: str) -> Raw:
+def unscheduled(name: str, message: str, reason: str = "Unschedulable", *gates: str, age: float = 100.0) -> Raw:
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
-    found = pod(name, "Pending", conditions=[condition], containerStatuses=[])
+    found = pod(name, "Pending", age=age, conditions=[condition], containerStatuses=[])
     return {**found, "spec": {"schedulingGates": [{"name": gate} for gate in gates]}}
 
 
@@ -122,6 +122,12 @@ CASES: dict[str, tuple[Running, str]] = {
         told(unscheduled("a", "", "SchedulingGated", "kueue.x-k8s.io/elastic-job"), pod("b")),
         "SchedulingGated: 1 of 2 pods is Pending: quota for it is not admitted yet",
     ),
+    "a domain of a topology is missing": (
+        told(unscheduled("a", "", "SchedulingGated", "kueue.x-k8s.io/topology"), pod("b")),
+        "SchedulingGated: 1 of 2 pods is Pending: it has no domain of the topology yet; it gets one when a pod that has"
+        " its place has ended, unless its node selector or its labels contradict the domains in the status of the"
+        " Workload",
+    ),
     "no scheduler": (
         told(
             {**pod("a", "Pending", conditions=[], containerStatuses=[]), "spec": {"schedulerName": "mine"}},
@@ -187,6 +193,9 @@ FINE: dict[str, Running] = {
     "one has succeeded": told(pod("a", "Succeeded"), pod("b")),
     "they were admitted just now": told(now=605.0),
     "they are being created": told(pod("a", "Pending", age=20, waiting={"reason": "ContainerCreating"}), pod("b")),
+    "a domain of a topology is on its way": told(
+        unscheduled("a", "", "SchedulingGated", "kueue.x-k8s.io/topology", age=5.0), pod("b")
+    ),
     "a retry waits for its backoff": told(pod("a"), pod("b", "Failed")),
     "the event is of an earlier run": told(pod("a"), events=(failed(REFUSED, at="1970-01-01T00:09:00Z"),)),
     "the event is about another job": told(pod("a"), events=(failed(REFUSED, "another"),)),
