@@ -11,8 +11,10 @@ that one terminates. Source: KEP 2724.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field
@@ -88,20 +90,37 @@ def node_selectors(
     """
     alive = [each for each in pods if not (each.waits and each.terminates)]
     waiting = sorted((each for each in alive if each.waits), key=lambda each: (each.name, each.uid))
-    domains = [domain.values for domain in assignment.domains for _ in range(domain.count)]
     room = _room(assignment, alive, avoided)
-    ranks = _ranks(assignment, domains, alive, numbering, count)
+    ranked = _Ranked(assignment)
+    ranks = _ranks(assignment, ranked, alive, numbering, count)
     found: dict[str, Values] = {}
     if ranks is None:
         free = (values for values, number in room.items() for _ in range(number))
         found = {pod.uid: values for pod, values in zip(waiting, free, strict=False)}
     else:
         for pod in waiting:
-            values = domains[ranks[pod.uid]]
+            values = ranked.domain(ranks[pod.uid])
             if room[values] > 0:  # else a pod that terminates has its place
                 room[values] -= 1
                 found[pod.uid] = values
     return {uid: dict(zip(assignment.levels, values, strict=True)) for uid, values in found.items()}
+
+
+class _Ranked:
+    """The domain of each rank. Costs the number of domains: an assignment may name more pods than memory holds."""
+
+    def __init__(self, assignment: TopologyAssignment) -> None:
+        self._domains = assignment.domains
+        self._ends = list(accumulate(domain.count for domain in assignment.domains))
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        return self._ends[-1] if self._ends else 0
+
+    def domain(self, rank: int) -> Values:
+        """The values of the domain of a rank."""
+        return self._domains[bisect_right(self._ends, rank)].values
 
 
 def _room(assignment: TopologyAssignment, pods: Iterable[AssignedPod], avoided: Collection[str]) -> Counter[Values]:
@@ -124,22 +143,22 @@ def _domain(assignment: TopologyAssignment, pod: AssignedPod) -> Values:
 
 def _ranks(
     assignment: TopologyAssignment,
-    domains: Sequence[Values],
+    ranked: _Ranked,
     pods: Iterable[AssignedPod],
     numbering: PodNumbering,
     count: int,
 ) -> dict[str, int] | None:
     """The rank of each pod that does not terminate, by uid; None where a rank is missing, is that of two pods or has
-    none of the ``domains``, or where a pod has another domain than that of its rank.
+    no domain, or where a pod has another domain than that of its rank.
     """
     found: dict[str, int] = {}
     for pod in pods:
         if pod.terminates:
             continue
         rank = _rank(pod, numbering, count)
-        if rank is None or rank >= len(domains):
+        if rank is None or rank >= ranked.size:
             return None
-        if not pod.waits and _domain(assignment, pod) != domains[rank]:
+        if not pod.waits and _domain(assignment, pod) != ranked.domain(rank):
             return None
         found[pod.uid] = rank
     return found if len(set(found.values())) == len(found) else None

@@ -65,6 +65,11 @@ def test_pods_without_numbers_get_the_first_domain_with_room() -> None:
     assert chosen(assigned(2, 2), runs("x", "n0"), runs("y", "n1"), runs("z", "n1"), *pods) == {"a": "n0"}
 
 
+def test_an_assignment_of_more_pods_than_memory_holds_is_not_written_out() -> None:
+    pods = [waits("a", 0), waits("b", 2**29)]
+    assert chosen(assigned(2**29, 2**29), *pods) == {"a": "n0", "b": "n1"}
+
+
 def test_the_node_selector_names_each_level_of_the_assignment() -> None:
     found = node_selectors(assigned(1, levels=("b", "r")), [waits("a")], UNNUMBERED, count=1)
     assert found == {"a": {"b": "block", "r": "n0"}}
