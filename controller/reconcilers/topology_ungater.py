@@ -107,11 +107,16 @@ class TopologyUngater:
         if self.caches.state.assumed(workload.key) or self.caches.state.is_evicting(workload.key):
             return UNWRITTEN_SECONDS
         chosen = list(ungating.given(workload, raw["spec"], self.pods.by_index("workload", key)))
+        refused: list[BaseException] = []
         for place in range(0, len(chosen), AT_ONCE):
             some = chosen[place : place + AT_ONCE]
             results = await asyncio.gather(*(self._give(workload, each) for each in some), return_exceptions=True)
             for error in filter(None, results):
-                raise error  # after all of them: no write is in flight when the workload is decided again
+                if not isinstance(error, Forbidden | Invalid):
+                    raise error  # after all of them: no write is in flight when the workload is decided again
+                refused.append(error)  # other pods need not wait for it
+        if refused:
+            raise refused[0]
         if chosen:
             log.info("pods have domains", workload=str(workload.key), pods=len(chosen))
         return None

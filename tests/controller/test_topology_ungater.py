@@ -16,7 +16,7 @@ from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.kube.errors import ApiError, Conflict, Invalid, Unreachable
 from controller.metrics.counters import QueueingMetrics
-from controller.reconcilers.topology_ungater import TopologyUngater
+from controller.reconcilers.topology_ungater import AT_ONCE, TopologyUngater
 from controller.run.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Admission, Key, PodSetAssignment, Raw, TopologyAssignment, TopologyDomain
@@ -213,6 +213,20 @@ async def test_a_pod_that_the_api_server_refuses_stops_no_other(api: Api) -> Non
     assert api.nodes == {"b": "n1"}
     await process.rest()
     assert api.nodes == {"a": "n0", "b": "n1"}
+
+
+async def test_pods_that_are_always_refused_stop_none_of_many_others(api: Api) -> None:
+    class Refuses(Api):
+        async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **options: Any) -> Raw:
+            if name.startswith("a"):
+                raise Invalid(422, "Invalid", "spec.nodeSelector: Invalid value")
+            return await super().patch(resource, name, namespace, body, **options)
+
+    refuses = Refuses()
+    enter(refuses, *(pod(f"a{number:02}") for number in range(AT_ONCE)), pod("b"))
+    process = Process(refuses, workload(AT_ONCE, 1))
+    await process.rest()
+    assert refuses.nodes == {"b": "n1"}
 
 
 async def test_pods_wait_while_their_workload_may_not_run(api: Api) -> None:
