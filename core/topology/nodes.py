@@ -190,10 +190,15 @@ class Domains:
 
 class Answers(dict[Hashable, Any]):
     """What was placed on domains as they are used now: many workloads that wait ask the same. Replaced, never emptied,
-    when usage changes: copies share it until then. See ``core.topology.place``.
+    when usage changes: copies share it until then. ``domains`` is how many domains the answers name. See
+    ``core.topology.place``.
     """
 
-    __slots__ = ()
+    __slots__ = ("domains",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.domains = 0
 
 
 class Known:

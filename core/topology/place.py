@@ -30,6 +30,8 @@ class Part(NamedTuple):
 
 MOST_ANSWERS: Final = 1000
 """So many answers are kept for one state of the domains."""
+MOST_ANSWERED: Final = 100_000
+"""So many domains may be in all of them together: one answer may name all nodes. They use about 15 MB."""
 
 
 class Shortfall(NamedTuple):
@@ -71,8 +73,10 @@ def _answer(domains: Domains, asked: Asked, options: Options) -> TopologyAssignm
         answer: TopologyAssignment | Misfit = known[1]
         return answer
     answer = _placed(domains, [asked], options)[asked.pod_set.name]
-    if len(domains.answers) < MOST_ANSWERS:
+    named = len(answer.domains) if isinstance(answer, TopologyAssignment) else 0
+    if len(domains.answers) < MOST_ANSWERS and domains.answers.domains + named <= MOST_ANSWERED:
         domains.answers[key] = (asked.pod_set, answer)
+        domains.answers.domains += named
     return answer
 
 
@@ -137,6 +141,28 @@ def found_leaves(
     return parts if isinstance(parts, Misfit) else {part.domain: part.units for part in parts if part.units}
 
 
+def most(domains: Domains, asked: Asked, options: Options) -> int:
+    """Returns a number of pods of a pod set than which no more can be placed, whatever number it asks for. Costs to
+    count them once.
+    """
+    wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
+    if isinstance(wanted, Misfit):
+        return 0
+    pods = counts(domains, _shape(domains, wanted, asked, None, options)).plain.pods
+    held = max(pods[wanted.level], default=0) if wanted.required else sum(pods[0])
+    return held + wanted.size - 1  # those beyond the last whole slice are ignored
+
+
+def _shape(domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options) -> Shape:
+    return Shape(
+        requests_of(workers.per_pod),
+        requests_of(leader.per_pod) if leader else None,
+        node_filter(workers.pod_set.placement, domains.flavor, workers.updates, scored=options.preferred_affinity),
+        wanted.slice_level,
+        wanted.sizes,
+    )
+
+
 def search(
     domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options, within: range | None = None
 ) -> list[Part] | Misfit:
@@ -144,14 +170,7 @@ def search(
     conflict = reasons.conflict(workers)
     if conflict:
         return Misfit(conflict)
-    shape = Shape(
-        requests_of(workers.per_pod),
-        requests_of(leader.per_pod) if leader else None,
-        node_filter(workers.pod_set.placement, domains.flavor, workers.updates, scored=options.preferred_affinity),
-        wanted.slice_level,
-        wanted.sizes,
-    )
-    counted = counts(domains, shape, within)
+    counted = counts(domains, _shape(domains, wanted, workers, leader, options), within)
     tree = domains.tree
     if not tree.leaves:
         return Misfit(f"no topology domains at level: {tree.levels[wanted.level]}")

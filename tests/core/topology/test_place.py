@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
 
 from core.model import Node, Placement, Requirement, Taint, Toleration
 from core.model.kubernetes import NODE_NAME
-from core.topology import Domains, Options
+from core.topology import Domains, Options, place
 from tests.core.topology.worlds import BLOCK, FLAVOR, HOST, LEVELS, RACK, asked, domains, node, placed
 
 
@@ -30,6 +31,15 @@ def test_required_does_not_fit_into_two_domains() -> None:
 def test_preferred_goes_one_level_up_where_no_domain_is_enough() -> None:
     here = domains({"b1/r1/x1": 3, "b1/r2/x2": 2, "b2/r3/x3": 2})
     assert placed(here, asked(5, preferred=RACK)) == {"main": {"x1": 3, "x2": 2}}
+
+
+def test_answers_that_name_many_domains_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("core.topology.place"), "MOST_ANSWERED", 5)
+    here = domains({"b1/r1/x1": 1, "b1/r2/x2": 1, "b2/r3/x3": 1})
+    for count in (3, 2, 1, 4):
+        place(here, [asked(count, unconstrained=True)], Options())
+    assert len(here.answers) == 3, "those of 3, 2, and of 4, which do not fit"
+    assert here.answers.domains == 5
 
 
 def test_preferred_takes_several_domains_of_the_highest_level_at_last() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from core.model import Node, PodSet, TopologyAssignment, TopologyRequest
 from core.topology import Asked, Domains, Misfit, Options, place
 from core.topology.counts import Counts, Shape, counts, node_filter, requests_of
+from core.topology.place import most
 from core.topology.request import Goal, goal
 from tests.core.topology.worlds import BLOCK, FLAVOR, HOST, LEVELS, RACK, node
 from tests.effort import cases
@@ -212,6 +213,14 @@ def test_what_fits_never_failed_for_fewer_pods(world: World) -> None:
         return
     fewer = Asked(world.request.pod_set, world.request.count - size)
     assert not isinstance(place(world.used(), [fewer], world.options)["main"], Misfit)
+
+
+@RANDOM
+@given(worlds())
+def test_no_more_pods_fit_than_the_most(world: World) -> None:
+    alone = replace(world.request, group="")
+    more = replace(alone, count=most(world.used(), alone, world.options) + 1)
+    assert isinstance(place(world.used(), [more], world.options)["main"], Misfit)
 
 
 @RANDOM
