@@ -19,6 +19,7 @@ from core.quota.placement import PlacementCapacity, PlacementKind
 from core.state.lookup import Lookup
 from core.topology import Asked, Domains, Misfit, place
 from core.topology.flavors import asks
+from core.topology.place import most
 from core.topology.request import Options
 
 POD_SETS: Final = 2
@@ -46,12 +47,17 @@ class _Wanted:
         return max(((self._fit(each), name) for name, each in sorted(domains.items())), key=lambda found: found[0])
 
     def _fit(self, domains: Domains) -> int:
-        low, high = 0, self.count
-        while low < high:  # so many fit, and more than high do not
-            middle = (low + high + 1) // 2
-            found = place(domains, [Asked(self.pod_set, middle)], self.options)[self.pod_set.name]
-            low, high = (low, middle - 1) if isinstance(found, Misfit) else (middle, high)
+        low, high = 0, min(self.count, most(domains, Asked(self.pod_set, self.count), self.options))
+        if self._fits(domains, high):
+            return high
+        while low < high - 1:  # so many fit, and high do not
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._fits(domains, middle) else (low, middle)
         return low
+
+    def _fits(self, domains: Domains, count: int) -> bool:
+        found = place(domains, [Asked(self.pod_set, count)], self.options)[self.pod_set.name]
+        return not isinstance(found, Misfit)
 
 
 def no_level(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import yaml
 
+from core.feedback import topology as topology_rules
 from core.feedback.change import Change
 from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
@@ -18,6 +19,7 @@ from core.feedback.rules import LIMIT
 from core.feedback.submission import Submission
 from core.model import Node, TopologyRequest
 from core.state.lookup import Lookup
+from core.topology import Asked, Domains, Options, place
 from core.wire import decode
 from tests.core.feedback.world import enter, job, world
 
@@ -150,6 +152,19 @@ SAID = {
 @pytest.mark.parametrize(("request_", "count", "rule", "message"), CASES)
 def test_a_topology_request(request_: dict[str, Any], count: int, rule: str, message: str) -> None:
     assert told(asks(count, **request_), racks(SHORT)) == ([(rule, message)] if rule else [])
+
+
+def test_more_pods_than_there_is_room_for_are_not_placed_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    def counted(domains: Domains, requests: list[Asked], options: Options) -> Any:
+        counts.append(requests[0].count)
+        return place(domains, requests, options)
+
+    monkeypatch.setattr(topology_rules, "place", counted)
+    [(rule, _)] = told(asks(30, preferred="rack"), racks(SHORT))
+    assert rule == "topology-too-small"
+    assert set(counts) == {24}
 
 
 def test_what_other_workloads_use_is_about_now() -> None:
