@@ -3,23 +3,30 @@
 Nothing is followed and nothing is counted until a ResourceFlavor names a Topology. Then the pods on all nodes are
 followed, with the guard's watch. State gets the first node when all nodes and pods are known: with a part of the pods,
 nodes would seem to have room that they have not. From then on it gets what placement depends on, and no heartbeats.
+
+Pods that ask for a topology are not counted: their Workload is. Everybody may annotate pods, so that holds only for
+pods that name a Workload which exists; whether it has quota for them is what the guard looks after.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import structlog
 
 from api import resources
+from api.names import Annotation
 from controller.cache.caches import Caches
 from controller.kube.store import SLICE
 from controller.reconcilers.living import LivingPods
 from core.guard.pods import RunningPod
-from core.model import Node, Raw
+from core.jobs import meta
+from core.model import Key, Node, Raw, Workload
 from core.topology.others import OtherPods
+from core.workload.ungating import of_pods
 
 BATCH_SECONDS = 0.1
 """Pods come and go in groups: State gets the sums of their nodes so long after the first of them."""
@@ -50,6 +57,10 @@ class TopologyNodes:
         self.caches = caches
         self.pods = pods
         self.others = OtherPods()
+        self._workloads: Counter[Key] = Counter()
+        """The Workloads, by the name that their pods have."""
+        self._placed: dict[Key, dict[str, RunningPod]] = {}
+        """The pods that ask for a topology, by the Workload that they name and by uid."""
         self.known = asyncio.Event()
         self._follow = follow
         self._wake = wake
@@ -98,6 +109,9 @@ class TopologyNodes:
 
     def enter(self) -> Iterator[None]:
         """Enters what is known of pods and nodes, in steps, and listens to changes."""
+        self.caches.observers.append(self._workload)
+        for workload in tuple(self.caches.decoded.values()):
+            self._workload(None, workload)
         yield from self.pods.catch_up(self._pod)
         yield from self.flush()
         yield from self.caches.nodes.catch_up(self._node)
@@ -129,10 +143,58 @@ class TopologyNodes:
     def _pod(self, old: RunningPod | None, new: RunningPod | None) -> None:
         if old is not None and new is not None and _same(old, new):
             return
-        for pod, count in ((new, self.others.add), (old, self.others.remove)):
-            if pod is not None and pod.node and not pod.kin.placed:
-                count(pod.node, pod.shape.own)
-                self._counted.set()
+        for pod, sign in ((new, 1), (old, -1)):
+            if pod is None or not pod.node:
+                continue
+            named = _workload_of(pod)
+            if named is not None:
+                self._note(named, pod, sign)
+            if named not in self._workloads:
+                self._count(pod, sign)
+
+    def _workload(self, old: Workload | None, new: Workload | None) -> None:
+        """A Workload changed: if it is new or gone, the pods that name it count no more, or again."""
+        before, after = (_of_pods(each) if each is not None else None for each in (old, new))
+        if before == after:
+            return
+        for key, sign in ((after, 1), (before, -1)):
+            if key is None:
+                continue
+            known = key in self._workloads
+            self._workloads[key] += sign
+            if not self._workloads[key]:
+                del self._workloads[key]
+            if known != (key in self._workloads):
+                for pod in self._placed.get(key, {}).values():
+                    self._count(pod, -sign)
+
+    def _note(self, named: Key, pod: RunningPod, sign: int) -> None:
+        pods = self._placed.setdefault(named, {})
+        if sign > 0:
+            pods[pod.uid] = pod
+        elif pods.get(pod.uid) is pod:
+            del pods[pod.uid]
+        if not pods:
+            del self._placed[named]
+
+    def _count(self, pod: RunningPod, sign: int) -> None:
+        count = self.others.add if sign > 0 else self.others.remove
+        count(pod.node, pod.shape.own)
+        self._counted.set()
+
+
+def _workload_of(pod: RunningPod) -> Key | None:
+    """The Workload that accounts for a pod, as the pod has it; None if it asks for no topology or names none."""
+    if not pod.kin.placed:
+        return None
+    marks = meta.annotations(pod.kin.raw)
+    name = marks.get(Annotation.WORKLOAD_SLICE_NAME) or marks.get(Annotation.WORKLOAD)
+    return Key(pod.kin.namespace, name) if name else None
+
+
+def _of_pods(workload: Workload) -> Key:
+    """The key of a Workload as its pods name it."""
+    return Key(workload.key.namespace, of_pods(workload))
 
 
 def _has_topology(flavor: Raw) -> bool:
@@ -141,4 +203,4 @@ def _has_topology(flavor: Raw) -> bool:
 
 def _same(old: RunningPod, new: RunningPod) -> bool:
     """Whether nothing changed that counts on the node."""
-    return old.node == new.node and old.shape is new.shape and old.kin.placed == new.kin.placed
+    return old.node == new.node and old.shape is new.shape and _workload_of(old) == _workload_of(new)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from api import resources
+from api.names import Annotation
 from controller.cache.caches import Caches
 from controller.reconcilers.living import living_pods
 from controller.reconcilers.topology import TopologyNodes
@@ -21,6 +22,7 @@ from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.state.state import State
 from tests.controller.test_caches import made
 from tests.controller.test_guard import pod
+from tests.core.jobs import samples
 from tests.eventually import eventually
 
 
@@ -35,6 +37,8 @@ def node(name: str, version: int = 1, *, ready: str = "True", cpu: str = "8", be
 
 
 DEFAULT = TopologyPolicy()
+ASKS = {"kueue.x-k8s.io/podset-required-topology": "rack", Annotation.WORKLOAD: "w"}
+"""The annotations of a pod that Workload w accounts for."""
 
 
 class Listed:
@@ -62,6 +66,11 @@ class World:
 
     def flavor(self, **spec: Any) -> None:
         self.caches.stores[resources.RESOURCE_FLAVORS].observe("ADDED", made("ResourceFlavor", "tas", spec))
+
+    def workload(self, name: str, event: str = "ADDED", version: int = 1, **marks: str) -> None:
+        raw = samples.workload_of(samples.job())
+        raw["metadata"] |= {"name": name, "uid": name, "resourceVersion": str(version), "annotations": marks}
+        self.caches.workloads.observe(event, raw)
 
     def see(self, *pods: Raw, event: str = "ADDED", version: int = 1) -> None:
         for each in pods:
@@ -136,9 +145,9 @@ async def test_only_what_placement_depends_on_reaches_state(world: World) -> Non
 
 
 async def test_pods_of_topologies_are_not_counted_and_others_until_they_end(world: World) -> None:
-    asks = {"kueue.x-k8s.io/podset-required-topology": "rack"}
     world.flavor(topologyName="racks")
-    world.see(pod("other"), pod("placed", annotations=asks))
+    world.workload("w")
+    world.see(pod("other"), pod("placed", annotations=ASKS))
     await world.enter()
     assert world.known[1] == {"n": {"cpu": 1000, "pods": 1}}
     world.see(pod("more", cpu="3"), version=2)
@@ -147,6 +156,40 @@ async def test_pods_of_topologies_are_not_counted_and_others_until_they_end(worl
     world.see(pod("other"), event="DELETED", version=4)
     await changed(world, lambda: world.known[1] == {"n": {"cpu": 3000, "pods": 1}})
     world.see(pod("more"), event="DELETED", version=5)
+    await changed(world, lambda: world.known[1] == {})
+
+
+@pytest.mark.parametrize("annotations", [{**ASKS, Annotation.WORKLOAD: ""}, {**ASKS, Annotation.WORKLOAD: "x"}])
+async def test_a_pod_that_asks_for_a_topology_without_a_workload_is_counted(world: World, annotations: Raw) -> None:
+    world.flavor(topologyName="racks")
+    world.workload("w")
+    world.see(pod("foreign", annotations=annotations))
+    await world.enter()
+    assert world.known[1] == {"n": {"cpu": 1000, "pods": 1}}
+    world.see(pod("foreign", annotations=ASKS), event="MODIFIED", version=2)
+    await changed(world, lambda: world.known[1] == {})
+    world.see(pod("foreign", annotations=annotations), event="MODIFIED", version=3)
+    await changed(world, lambda: world.known[1] == {"n": {"cpu": 1000, "pods": 1}})
+    world.see(pod("foreign", annotations=annotations), event="DELETED", version=4)
+    await changed(world, lambda: world.known[1] == {})
+
+
+async def test_pods_count_when_the_last_workload_that_they_name_is_gone(world: World) -> None:
+    world.flavor(topologyName="racks")
+    world.workload("w")
+    slices = {Annotation.WORKLOAD_SLICE_NAME: "w", Annotation.ELASTIC_JOB: "true"}
+    world.see(pod("a", annotations=ASKS), pod("b", annotations={**ASKS, **slices}), pod("c", annotations=ASKS))
+    await world.enter()
+    assert world.known[1] == {}
+    world.workload("w-2", "ADDED", 1, **slices)
+    world.workload("w", "DELETED", 2)
+    world.see(pod("c", annotations=ASKS), event="DELETED", version=2)
+    for _ in world.topology.flush():
+        pass
+    assert world.known[1] == {}
+    world.workload("w-2", "DELETED", 3, **slices)
+    await changed(world, lambda: world.known[1] == {"n": {"cpu": 2000, "pods": 2}})
+    world.workload("w", "ADDED", 4)
     await changed(world, lambda: world.known[1] == {})
 
 
