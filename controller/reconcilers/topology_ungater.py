@@ -35,6 +35,8 @@ from core.workload.ungating import Given, PodOfWorkload
 
 AT_ONCE: Final = 10
 """So many pods of a workload are patched at the same time."""
+MOST_REFUSED: Final = 50
+"""After so many pods whose patch the API server has refused, no other one of the workload is tried for a while."""
 BATCH_SECONDS: Final = 0.1
 """The pods of a job are created one after the other: it is decided so long after the first of them."""
 UNWRITTEN_SECONDS: Final = 1.0
@@ -115,6 +117,8 @@ class TopologyUngater:
                 if not isinstance(error, Forbidden | Invalid):
                     raise error  # after all of them: no write is in flight when the workload is decided again
                 refused.append(error)  # other pods need not wait for it
+            if len(refused) >= MOST_REFUSED:
+                break
         if refused:
             raise refused[0]
         if chosen:

@@ -96,7 +96,8 @@ def places(workload: Workload) -> bool:
 
 def given(workload: Workload, spec: Raw, pods: Iterable[PodOfWorkload]) -> Iterator[Given]:
     """Yields the pods of an admitted Workload that get their domain now; ``spec`` is that of its object, which has the
-    labels by which pods are numbered.
+    labels by which pods are numbered. A pod whose own node selector excludes its domain gets none: the API server
+    refuses to change what a selector has already.
     """
     assert workload.admission is not None
     of: dict[str, dict[str, PodOfWorkload]] = {}
@@ -121,6 +122,8 @@ def given(workload: Workload, spec: Raw, pods: Iterable[PodOfWorkload]) -> Itera
             avoided=workload.unhealthy_nodes,
         )
         for uid, selector in found.items():
+            if any(mine[uid].pod.node_selector.get(level, value) != value for level, value in selector.items()):
+                continue
             yield Given(mine[uid], _patch(mine[uid], selector))
 
 

@@ -16,7 +16,7 @@ from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.kube.errors import ApiError, Conflict, Invalid, Unreachable
 from controller.metrics.counters import QueueingMetrics
-from controller.reconcilers.topology_ungater import AT_ONCE, TopologyUngater
+from controller.reconcilers.topology_ungater import AT_ONCE, MOST_REFUSED, TopologyUngater
 from controller.run.watched import rows
 from core.jobs.kinds import BATCH_JOB
 from core.model import Admission, Key, PodSetAssignment, Raw, TopologyAssignment, TopologyDomain
@@ -227,6 +227,32 @@ async def test_pods_that_are_always_refused_stop_none_of_many_others(api: Api) -
     process = Process(refuses, workload(AT_ONCE, 1))
     await process.rest()
     assert refuses.nodes == {"b": "n1"}
+
+
+async def test_not_all_of_many_pods_are_tried_if_they_are_refused(api: Api) -> None:
+    class Refuses(Api):
+        tried = 0
+
+        async def patch(self, *_: Any, **options: Any) -> Raw:
+            self.tried += 1
+            raise Invalid(422, "Invalid", "spec: Forbidden")
+
+    refuses = Refuses()
+    enter(refuses, *(pod(f"a{number:03}") for number in range(3 * MOST_REFUSED)))
+    process = Process(refuses, workload(3 * MOST_REFUSED))
+    with pytest.raises(Invalid):
+        await process.ungater.reconcile(KEY)
+    assert refuses.tried == MOST_REFUSED
+
+
+async def test_a_pod_whose_own_selector_excludes_its_domain_is_left_alone(api: Api) -> None:
+    elsewhere = pod("a")
+    elsewhere["spec"]["nodeSelector"] = {HOSTNAME: "n7"}
+    enter(api, elsewhere, pod("b"))
+    process = Process(api, workload(1, 1))
+    await process.rest()
+    assert api.nodes == {"b": "n1"}
+    assert len(api.writes) == 1
 
 
 async def test_pods_wait_while_their_workload_may_not_run(api: Api) -> None:
