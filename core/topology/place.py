@@ -146,7 +146,7 @@ def most(domains: Domains, asked: Asked, options: Options) -> int:
     count them once.
     """
     wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
-    if isinstance(wanted, Misfit):
+    if isinstance(wanted, Misfit) or (domains.tree.by_hostname and reasons.too_much(asked)):
         return 0
     pods = counts(domains, _shape(domains, wanted, asked, None, options)).plain.pods
     held = max(pods[wanted.level], default=0) if wanted.required else sum(pods[0])
@@ -167,9 +167,9 @@ def search(
     domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options, within: range | None = None
 ) -> list[Part] | Misfit:
     """The leaves for the workers, in pods, and for the leader."""
-    conflict = reasons.conflict(workers)
-    if conflict:
-        return Misfit(conflict)
+    refused = reasons.conflict(workers) or (reasons.too_much(workers) if domains.tree.by_hostname else "")
+    if refused:
+        return Misfit(refused)
     counted = counts(domains, _shape(domains, wanted, workers, leader, options), within)
     tree = domains.tree
     if not tree.leaves:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from core.model import Placement
 from core.topology.counts import Counts
 from core.topology.request import Asked, Goal
+
+MOST_EFFORT: Final = 400
+"""One requirement of node affinity takes a microsecond for each node: so that 10,000 nodes take a few seconds at most,
+and once for all equal pod sets.
+"""
 
 
 def misfit(topology: str, goal: Goal, counts: Counts, wanted: int, fit: int) -> str:
@@ -27,6 +35,22 @@ def exclusions(counts: Counts) -> str:
         return ""
     found = ", ".join(sorted(f"{why}: {number}" for why, number in counts.excluded.items()))
     return f". Total nodes: {len(counts.tree.leaves)}; excluded: {found}"
+
+
+def too_much(asked: Asked) -> str:
+    """Returns that a pod set has more to compare with each node than there is time for; '' if it has not."""
+    effort = sum(_effort(each) for each in (asked.pod_set.placement, *asked.updates))
+    if effort <= MOST_EFFORT:
+        return ""
+    text = "to compare with each node; use fewer requirements, or labels that many nodes share"
+    return f"PodSet {asked.pod_set.name} has too many node affinity requirements and tolerations {text}"
+
+
+def _effort(placement: Placement) -> int:
+    """How long it takes to compare a node, in requirements of node affinity."""
+    terms = (*(placement.affinity or ()), *(term for _, term in placement.preferred))
+    requirements = (requirement for term in terms for requirement in term)
+    return len(terms) + sum(1 + len(each.values) // 64 for each in requirements) + len(placement.tolerations) // 8
 
 
 def conflict(asked: Asked) -> str:

@@ -42,6 +42,21 @@ def test_answers_that_name_many_domains_are_not_all_kept(monkeypatch: pytest.Mon
     assert here.answers.domains == 5
 
 
+@pytest.mark.parametrize(
+    "placement",
+    [
+        Placement({}, tuple((Requirement(HOST, "NotIn", (f"x{n}",)),) for n in range(1000))),
+        Placement({}, ((Requirement(HOST, "In", tuple(f"x{n}" for n in range(100_000))),),)),
+        Placement({}, None, tuple(Toleration(f"k{n}") for n in range(10_000))),
+    ],
+    ids=["terms", "values", "tolerations"],
+)
+def test_more_than_can_be_compared_with_each_node_is_refused(placement: Placement) -> None:
+    here = domains({"b1/r1/x1": 8})
+    [found] = placed(here, asked(1, required=RACK, placement=placement)).values()
+    assert "has too many node affinity requirements and tolerations" in found
+
+
 def test_preferred_takes_several_domains_of_the_highest_level_at_last() -> None:
     here = domains({"b1/r1/x1": 3, "b1/r2/x2": 2, "b2/r3/x3": 2, "b3/r4/x4": 1})
     assert placed(here, asked(6, preferred=RACK)) == {"main": {"x1": 3, "x2": 2, "x4": 1}}
