@@ -5,13 +5,12 @@ followed, with the guard's watch. State gets the first node when all nodes and p
 nodes would seem to have room that they have not. From then on it gets what placement depends on, and no heartbeats.
 
 Pods that ask for a topology are not counted: their Workload is. Everybody may annotate pods, so that holds only for
-pods that name a Workload which exists; whether it has quota for them is what the guard looks after.
+pods that name a Workload which exists and is placed; whether it has quota for them is what the guard looks after.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -57,8 +56,8 @@ class TopologyNodes:
         self.caches = caches
         self.pods = pods
         self.others = OtherPods()
-        self._workloads: Counter[Key] = Counter()
-        """The Workloads, by the name that their pods have."""
+        self._workloads: dict[Key, dict[Key, None]] = {}
+        """The Workloads that ask for a topology or were placed in one, by the name that their pods have."""
         self._placed: dict[Key, dict[str, RunningPod]] = {}
         """The pods that ask for a topology, by the Workload that they name and by uid."""
         self.known = asyncio.Event()
@@ -153,20 +152,24 @@ class TopologyNodes:
                 self._count(pod, sign)
 
     def _workload(self, old: Workload | None, new: Workload | None) -> None:
-        """A Workload changed: if it is new or gone, the pods that name it count no more, or again."""
-        before, after = (_of_pods(each) if each is not None else None for each in (old, new))
-        if before == after:
+        """A Workload changed: from when it is to be placed until it is gone, the pods that name it do not count; also
+        while they terminate after its eviction.
+        """
+        either = new or old
+        if either is None:
             return
-        for key, sign in ((after, 1), (before, -1)):
-            if key is None:
-                continue
-            known = key in self._workloads
-            self._workloads[key] += sign
-            if not self._workloads[key]:
-                del self._workloads[key]
-            if known != (key in self._workloads):
-                for pod in self._placed.get(key, {}).values():
-                    self._count(pod, -sign)
+        key = _of_pods(either)
+        known = key in self._workloads
+        if new is None:
+            slices = self._workloads.get(key, {})
+            slices.pop(either.key, None)
+            if not slices:
+                self._workloads.pop(key, None)
+        elif _is_placed(new):
+            self._workloads.setdefault(key, {})[new.key] = None
+        now = key in self._workloads
+        for pod in self._placed.get(key, {}).values() if now != known else ():
+            self._count(pod, -1 if now else 1)
 
     def _note(self, named: Key, pod: RunningPod, sign: int) -> None:
         pods = self._placed.setdefault(named, {})
@@ -195,6 +198,13 @@ def _workload_of(pod: RunningPod) -> Key | None:
 def _of_pods(workload: Workload) -> Key:
     """The key of a Workload as its pods name it."""
     return Key(workload.key.namespace, of_pods(workload))
+
+
+def _is_placed(workload: Workload) -> bool:
+    """Whether a Workload asks for a topology, or is placed in one."""
+    if any(each.topology is not None for each in workload.pod_sets):
+        return True
+    return workload.admission is not None and any(each.topology is not None for each in workload.admission.pod_sets)
 
 
 def _has_topology(flavor: Raw) -> bool:

@@ -67,8 +67,9 @@ class World:
     def flavor(self, **spec: Any) -> None:
         self.caches.stores[resources.RESOURCE_FLAVORS].observe("ADDED", made("ResourceFlavor", "tas", spec))
 
-    def workload(self, name: str, event: str = "ADDED", version: int = 1, **marks: str) -> None:
+    def workload(self, name: str, event: str = "ADDED", version: int = 1, *, level: str = "rack", **marks: str) -> None:
         raw = samples.workload_of(samples.job())
+        raw["spec"]["podSets"][0] |= {"topologyRequest": {"required": level}} if level else {}
         raw["metadata"] |= {"name": name, "uid": name, "resourceVersion": str(version), "annotations": marks}
         self.caches.workloads.observe(event, raw)
 
@@ -172,6 +173,17 @@ async def test_a_pod_that_asks_for_a_topology_without_a_workload_is_counted(worl
     await changed(world, lambda: world.known[1] == {"n": {"cpu": 1000, "pods": 1}})
     world.see(pod("foreign", annotations=annotations), event="DELETED", version=4)
     await changed(world, lambda: world.known[1] == {})
+
+
+async def test_a_pod_counts_whose_workload_is_not_placed_whatever_its_owner_annotates(world: World) -> None:
+    world.flavor(topologyName="racks")
+    world.workload("w", level="")
+    world.see(pod("a", annotations={Annotation.WORKLOAD: "w"}))
+    await world.enter()
+    world.see(pod("a", annotations=ASKS), event="MODIFIED", version=2)
+    for _ in world.topology.flush():
+        pass
+    assert world.known[1] == {"n": {"cpu": 1000, "pods": 1}}
 
 
 async def test_pods_count_when_the_last_workload_that_they_name_is_gone(world: World) -> None:
