@@ -107,7 +107,15 @@ class World:
         """Let the pods that Jobs have now succeed: when these end must not depend on how busy the machine is."""
         for pod in self.get("pods").get("items", []):
             if pod["metadata"].get("labels", {}).get("job-name") in names and pod["status"].get("phase") != "Succeeded":
-                self.patch("pods", pod["metadata"]["name"], {"status": {"phase": "Succeeded"}}, subresource="status")
+                self._succeeded(pod["metadata"]["name"])
+
+    def _succeeded(self, pod: str) -> None:
+        """A pod succeeds, unless it was deleted meanwhile."""
+        try:
+            self.patch("pods", pod, {"status": {"phase": "Succeeded"}}, subresource="status")
+        except ClusterError as error:
+            if ": 404: " not in str(error):
+                raise
 
     def complete(self, *names: str) -> None:
         """Let Jobs that run succeed; returns when they are complete."""
