@@ -47,6 +47,7 @@ async def test_serve_is_ready_without_the_optional_kinds_and_uses_one_that_appea
             "provisioningrequestconfigs",
             "provisioningrequests",
             "queues",
+            "topologies",
             "workloadpriorityclasses",
         ]
         of_v01 = next(kind for kind in KINDS if kind.kind == Kind.QUEUE)

@@ -26,7 +26,9 @@ def test_a_patch_lands_on_the_version_that_was_judged_and_keeps_what_it_changes(
 
 
 def test_no_other_module_of_core_spells_the_guard() -> None:
-    """Two more read a version: what is kept of a worker's object, and of a pod that runs."""
+    """Three more read a version: what is kept of a worker's object, of a pod that runs, and of one that waits for its
+    domain.
+    """
     core = ROOT / "core"
     named = {str(path.relative_to(core)) for path in core.rglob("*.py") if '"resourceVersion"' in path.read_text()}
-    assert named == {"wire/decode.py", "wire/guard.py", "multikueue/shape.py", "guard/pods.py"}
+    assert named == {"wire/decode.py", "wire/guard.py", "multikueue/shape.py", "guard/pods.py", "workload/ungating.py"}
