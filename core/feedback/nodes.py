@@ -58,6 +58,8 @@ class _Pods:
 
     def allowed(self) -> list[Node]:
         """The nodes that selector and affinity allow."""
+        if not self.pod_set.placement.node_selector and not self.pod_set.placement.affinity:
+            return self.nodes
         return [node for node in self.nodes if placement.allows(self.pod_set.placement, node.labels)]
 
 
@@ -152,8 +154,14 @@ def _compared(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[
     several = [(each, charge) for each, charge in zip(job.pod_sets, charges, strict=False) if each.count]
     for pod_set, charge in several[:POD_SETS]:
         groups = [possible(each, queue, lookup) for each in demands if each.pod_set is pod_set]
-        labels = [[flavor.node_labels.items() for flavor in group] for group in groups]
-        nodes = [node for node in every if all(any(one <= node.labels.items() for one in group) for group in labels)]
+        nodes = list(every)
+        for group in groups:  # in one comparison where there is one flavor: most rules ask this for every node
+            labels = [flavor.node_labels.items() for flavor in group]
+            if len(labels) == 1:
+                (only,) = labels
+                nodes = [node for node in nodes if only <= node.labels.items()]
+            else:
+                nodes = [node for node in nodes if any(one <= node.labels.items() for one in labels)]
         if all(groups):
             yield _Pods(pod_set, charge.requests if charge else None, nodes, _called(groups))
 
