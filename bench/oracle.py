@@ -13,15 +13,15 @@ import json
 import lzma
 import math
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from api import quantity
 from api.feature_gates import enabled
-from api.names import Annotation
 from api.objects import key_of
+from bench.topology_lines import others
 from core.model import FlavorResource, Key, Plan, PodSetAssignment, Raw, Reserve, StayPending
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy, TopologyPolicy
 from core.quota.active import COHORT_CYCLE
@@ -31,18 +31,9 @@ from core.quota.usage import Reservation
 from core.scheduling.cycle import schedule
 from core.state.state import State
 from core.wire import decode
-from core.wire.pod_requests import RequestRules, effective, limits, overheads, transformations
+from core.wire.pod_requests import RequestRules, limits, overheads, transformations
 from core.wire.timestamps import epoch
 
-TOPOLOGY_ANNOTATIONS = frozenset(
-    {
-        Annotation.REQUIRED_TOPOLOGY,
-        Annotation.PREFERRED_TOPOLOGY,
-        Annotation.UNCONSTRAINED_TOPOLOGY,
-        Annotation.SLICE_REQUIRED_TOPOLOGY,
-        Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS,
-    }
-)
 COMPARED = ("outcome", "secondPass", "reason", "clusterQueue", "podSets", "preemptor")
 ENCODED = "topologyAssignment"
 """The form of domains that is stored; recordings have it beside the plain one, and only that one is compared."""
@@ -68,7 +59,7 @@ def load(given: Raw) -> tuple[State, SchedulingPolicy, float]:
         state.set_topology(raw["metadata"]["name"], decode.topology_object(raw))
     for raw in given.get("nodes", ()):
         state.set_node(raw["metadata"]["name"], decode.node(raw))
-    for node, used in _others(given.get("pods", ())).items():
+    for node, used in others(given.get("pods", ())).items():
         state.set_other_pods(node, used)
     for raw in given.get("namespaces", ()):
         state.set_namespace(raw["metadata"]["name"], raw["metadata"].get("labels") or {})
@@ -102,20 +93,6 @@ def _policy(given: Raw) -> SchedulingPolicy:
         recompute_on_overlap=enabled("RecomputeAssignmentUponPreemptionTargetsOverlap", gates),
         topology=TopologyPolicy.of(gates) if "topologies" in given else None,
     )
-
-
-def _others(pods: Iterable[Raw]) -> dict[str, dict[str, int]]:
-    """What pods outside of topology use on each node."""
-    found: dict[str, dict[str, int]] = {}
-    for raw in pods:
-        annotations, spec = raw["metadata"].get("annotations") or {}, raw.get("spec") or {}
-        ended = (raw.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-        if not spec.get("nodeName") or ended or not TOPOLOGY_ANNOTATIONS.isdisjoint(annotations):
-            continue
-        used = found.setdefault(spec["nodeName"], {})
-        for resource, amount in (*effective(spec, RequestRules()).own.items(), ("pods", 1)):
-            used[resource] = used.get(resource, 0) + amount
-    return found
 
 
 def _context(given: Raw, namespace: str) -> decode.WorkloadContext:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from api import quantity
+from core.guard.pods import beside_topology
 from core.model import PodSet, Raw, Requests, TopologyAssignment
 from core.topology import Asked, Domains, Misfit, Options, place, replacement
+from core.topology.others import OtherPods
 from core.wire import decode
-from core.wire.pod_requests import RequestRules, effective
-
-_POD_ANNOTATIONS = (
-    "podset-required-topology",
-    "podset-preferred-topology",
-    "podset-unconstrained-topology",
-    "podset-slice-required-topology",
-    "podset-slice-required-topology-constraints",
-)
 
 
 def placement_of(line: Raw) -> dict[str, Any]:
@@ -76,20 +70,13 @@ def domains_of(given: Raw) -> Domains:
     return domains
 
 
-def others(pods: Any) -> dict[str, dict[str, int]]:
+def others(pods: Iterable[Raw]) -> dict[str, Requests]:
     """By node name what pods outside of topology use there."""
-    found: dict[str, dict[str, int]] = {}
-    for pod in pods:
-        spec, phase = pod.get("spec") or {}, (pod.get("status") or {}).get("phase")
-        annotations = pod["metadata"].get("annotations") or {}
-        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
-            continue
-        if any(f"kueue.x-k8s.io/{name}" in annotations for name in _POD_ANNOTATIONS):
-            continue
-        used = found.setdefault(spec["nodeName"], {})
-        for resource, amount in (*effective(spec, RequestRules()).own.items(), ("pods", 1)):
-            used[resource] = used.get(resource, 0) + amount
-    return found
+    found = OtherPods()
+    for each in map(beside_topology, pods):
+        if each is not None:
+            found.add(*each)
+    return found.take_changed()
 
 
 def amounts(raw: Raw) -> Requests:

@@ -13,14 +13,12 @@ from controller.cache.caches import Caches
 from controller.run.watched import WATCHED
 from controller.scheduling.usage import consumed_of
 from controller.settings import ControllerSettings
-from core.guard.pods import PLACED
+from core.guard.pods import beside_topology
 from core.model import Key, Workload
 from core.state.state import State
 from core.topology.others import OtherPods
 from core.wire import decode
-from core.wire.pod_requests import RequestRules, effective
 
-PLACED_ANNOTATIONS = frozenset(PLACED)
 _PLAYED = {row.resource.kind: row.resource for row in WATCHED if row.played}
 
 
@@ -65,13 +63,11 @@ class ClusterState:
 
     def _other_pod(self, raw: Raw) -> None:
         """A pod on a node: if no Workload accounts for it there, it takes room from those that are placed."""
-        metadata, spec = raw["metadata"], raw.get("spec") or {}
-        node, phase = spec.get("nodeName"), (raw.get("status") or {}).get("phase")
-        placed = not PLACED_ANNOTATIONS.isdisjoint(metadata.get("annotations") or ())
-        if not node or placed or phase in ("Succeeded", "Failed") or metadata["uid"] in self._pods:
+        found, uid = beside_topology(raw), raw["metadata"]["uid"]
+        if found is None or uid in self._pods:
             return
-        self._pods.add(metadata["uid"])
-        self._others.add(node, effective(spec, RequestRules()).own)
+        self._pods.add(uid)
+        self._others.add(*found)
         for name, used in self._others.take_changed().items():
             self.state.set_other_pods(name, used)
 

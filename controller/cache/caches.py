@@ -211,6 +211,14 @@ class Caches:
         if row.enters is not None:
             row.enters(self, None, entered)
 
+    def observe(self, observer: Observer) -> Iterator[None]:
+        """Calls an observer with each Workload that there is, in steps, and from now on with each change."""
+        self.observers.append(observer)
+        for place, key in enumerate(tuple(self.decoded), start=1):
+            observer(None, self.get(key))
+            if not place % NOTIFIED_AT_ONCE:
+                yield
+
     def get(self, key: Key) -> Workload | None:
         """The workload at its newest version; None where it is gone."""
         return self.decoded.get(key)

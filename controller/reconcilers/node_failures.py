@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from api import resources
-from api.names import Annotation
 from api.objects import Key
 from controller.cache.caches import Caches
 from controller.cache.events import Recorder
@@ -22,8 +21,8 @@ from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.log import get_logger
-from controller.kube.store import NOTIFIED_AT_ONCE
 from controller.reconcilers.living import LivingPods
+from controller.reconcilers.topology import workload_of
 from core.actions import Action, Wait
 from core.guard.pods import RunningPod
 from core.jobs import meta
@@ -31,6 +30,7 @@ from core.model import Node, Workload, events
 from core.topology.health import FailureRules, NodeHealth, health
 from core.workload import node_failures
 from core.workload.node_failures import assigned_nodes, tolerations
+from core.workload.ungating import named, of_pods
 
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 60.0
 """Pods that wait for a node are listed after a second, and again each time twice as long later."""
@@ -82,11 +82,7 @@ class NodeFailures(Reconciler[WorkloadNodes]):
     def everything(self) -> Iterator[None]:
         """Listens to changes, and queues all workloads that have nodes, in steps. To be called when State has nodes."""
         yield from self.pods.catch_up(self._pod)
-        self.caches.observers.append(self._workload)
-        for place, key in enumerate(tuple(self.caches.decoded), start=1):
-            self._workload(None, self.caches.get(key))
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+        yield from self.caches.observe(self._workload)
         self.caches.nodes.listen(self._node)
 
     def gather(self, key: Key) -> WorkloadNodes | None:
@@ -135,12 +131,10 @@ class NodeFailures(Reconciler[WorkloadNodes]):
 
     async def _end(self, workload: Workload, nodes: Iterable[str]) -> None:
         """Ends the pods of a workload that wait for one of these nodes."""
-        name, wanted = workload.slice_name or workload.key.name, frozenset(nodes)
+        name, wanted = of_pods(workload).name, frozenset(nodes)
         async for page in self._client.pages(resources.PODS, workload.key.namespace, field_selector=PENDING):
             for raw in page["items"]:
-                marks = meta.annotations(raw)
-                owner = marks.get(Annotation.WORKLOAD_SLICE_NAME) or marks.get(Annotation.WORKLOAD)
-                if owner != name or node_failures.waits_for(raw) not in wanted:
+                if named(meta.annotations(raw)) != name or node_failures.waits_for(raw) not in wanted:
                     continue
                 key = Key(workload.key.namespace, raw["metadata"]["name"])
                 try:
@@ -203,13 +197,10 @@ class NodeFailures(Reconciler[WorkloadNodes]):
 
 def _running(workload: Workload, node: str) -> tuple[str, str, str]:
     """Where the pods of a workload on a node are counted."""
-    return workload.key.namespace, workload.slice_name or workload.key.name, node
+    return *of_pods(workload), node
 
 
 def _place(pod: RunningPod | None) -> tuple[str, str, str] | None:
     """Where a pod is counted; None if it does not run, or belongs to no workload with a topology."""
-    if pod is None or pod.deleted or not pod.kin.placed:
-        return None
-    marks = meta.annotations(pod.kin.raw)
-    name = marks.get(Annotation.WORKLOAD_SLICE_NAME) or marks.get(Annotation.WORKLOAD)
-    return (pod.kin.namespace, name, pod.node) if name else None
+    account = workload_of(pod) if pod is not None and not pod.deleted else None
+    return (*account, pod.node) if pod is not None and account is not None else None

@@ -17,7 +17,6 @@ from typing import Protocol
 import structlog
 
 from api import resources
-from api.names import Annotation
 from controller.cache.caches import Caches
 from controller.kube.store import SLICE
 from controller.reconcilers.living import LivingPods
@@ -25,7 +24,7 @@ from core.guard.pods import RunningPod
 from core.jobs import meta
 from core.model import Key, Node, Raw, Workload
 from core.topology.others import OtherPods
-from core.workload.ungating import of_pods
+from core.workload.ungating import named, of_pods
 
 BATCH_SECONDS = 0.1
 """Pods come and go in groups: State gets the sums of their nodes so long after the first of them."""
@@ -108,9 +107,7 @@ class TopologyNodes:
 
     def enter(self) -> Iterator[None]:
         """Enters what is known of pods and nodes, in steps, and listens to changes."""
-        self.caches.observers.append(self._workload)
-        for workload in tuple(self.caches.decoded.values()):
-            self._workload(None, workload)
+        yield from self.caches.observe(self._workload)
         yield from self.pods.catch_up(self._pod)
         yield from self.flush()
         yield from self.caches.nodes.catch_up(self._node)
@@ -145,10 +142,10 @@ class TopologyNodes:
         for pod, sign in ((new, 1), (old, -1)):
             if pod is None or not pod.node:
                 continue
-            named = _workload_of(pod)
-            if named is not None:
-                self._note(named, pod, sign)
-            if named not in self._workloads:
+            account = workload_of(pod)
+            if account is not None:
+                self._note(account, pod, sign)
+            if account not in self._workloads:
                 self._count(pod, sign)
 
     def _workload(self, old: Workload | None, new: Workload | None) -> None:
@@ -158,7 +155,7 @@ class TopologyNodes:
         either = new or old
         if either is None:
             return
-        key = _of_pods(either)
+        key = of_pods(either)
         known = key in self._workloads
         if new is None:
             slices = self._workloads.get(key, {})
@@ -171,14 +168,14 @@ class TopologyNodes:
         for pod in self._placed.get(key, {}).values() if now != known else ():
             self._count(pod, -1 if now else 1)
 
-    def _note(self, named: Key, pod: RunningPod, sign: int) -> None:
-        pods = self._placed.setdefault(named, {})
+    def _note(self, account: Key, pod: RunningPod, sign: int) -> None:
+        pods = self._placed.setdefault(account, {})
         if sign > 0:
             pods[pod.uid] = pod
         elif pods.get(pod.uid) is pod:
             del pods[pod.uid]
         if not pods:
-            del self._placed[named]
+            del self._placed[account]
 
     def _count(self, pod: RunningPod, sign: int) -> None:
         count = self.others.add if sign > 0 else self.others.remove
@@ -186,18 +183,10 @@ class TopologyNodes:
         self._counted.set()
 
 
-def _workload_of(pod: RunningPod) -> Key | None:
+def workload_of(pod: RunningPod) -> Key | None:
     """The Workload that accounts for a pod, as the pod has it; None if it asks for no topology or names none."""
-    if not pod.kin.placed:
-        return None
-    marks = meta.annotations(pod.kin.raw)
-    name = marks.get(Annotation.WORKLOAD_SLICE_NAME) or marks.get(Annotation.WORKLOAD)
+    name = named(meta.annotations(pod.kin.raw)) if pod.kin.placed else ""
     return Key(pod.kin.namespace, name) if name else None
-
-
-def _of_pods(workload: Workload) -> Key:
-    """The key of a Workload as its pods name it."""
-    return Key(workload.key.namespace, of_pods(workload))
 
 
 def _is_placed(workload: Workload) -> bool:
@@ -213,4 +202,4 @@ def _has_topology(flavor: Raw) -> bool:
 
 def _same(old: RunningPod, new: RunningPod) -> bool:
     """Whether nothing changed that counts on the node."""
-    return old.node == new.node and old.shape is new.shape and _workload_of(old) == _workload_of(new)
+    return old.node == new.node and old.shape is new.shape and workload_of(old) == workload_of(new)

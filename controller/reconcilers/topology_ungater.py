@@ -24,7 +24,7 @@ from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden, Invalid, NotFound
 from controller.kube.reflector import Reflector
-from controller.kube.store import NOTIFIED_AT_ONCE, Store
+from controller.kube.store import Store
 from controller.kube.workqueue import WorkQueue
 from controller.metrics.counters import QueueingMetrics
 from controller.reconcilers.departures import UNFINISHED
@@ -92,11 +92,7 @@ class TopologyUngater:
 
     def everything(self) -> Iterator[None]:
         """Listens to changes, and queues all workloads that have pods, in steps."""
-        self.caches.observers.append(self._workload)
-        for place, key in enumerate(tuple(self.caches.decoded), start=1):
-            self._workload(None, self.caches.get(key))
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+        yield from self.caches.observe(self._workload)
         yield from self.pods.catch_up(self._pod)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -133,7 +129,7 @@ class TopologyUngater:
 
     async def _give(self, workload: Workload, given: Given) -> None:
         """Patches one pod. After an error that leaves open whether it was patched, or has changed, it is unsure."""
-        key, pod = _of_pods(workload), given.pod.key
+        key, pod = ungating.of_pods(workload), given.pod.key
         self._unsure.setdefault(key, {})[pod] = given.pod.pod.uid
         try:
             async with self.writer.turn(pod.namespace, first=True):
@@ -178,7 +174,7 @@ class TopologyUngater:
         for value in (old, new):
             if value is None:
                 continue
-            key = _of_pods(value)
+            key = ungating.of_pods(value)
             if value is new and ungating.places(value):
                 self._slices.setdefault(key, {})[value.key] = None
                 self.queue.add(key, first=True)
@@ -194,11 +190,6 @@ class TopologyUngater:
         for key in _workload_of(either) if either is not None and not same else ():
             if key in self._slices:
                 self.queue.add_after(key, BATCH_SECONDS, first=True)
-
-
-def _of_pods(workload: Workload) -> Key:
-    """The key of a Workload as its pods name it."""
-    return Key(workload.key.namespace, ungating.of_pods(workload))
 
 
 def _workload_of(pod: PodOfWorkload) -> tuple[Key, ...]:

@@ -186,6 +186,17 @@ class RunningPod(Struct, gc=False):
         return Key(self.kin.namespace, self.name)
 
 
+def beside_topology(raw: Raw) -> tuple[str, Requests] | None:
+    """The node of a pod that runs and asks for no topology, and what it uses there without the pod itself; None for any
+    other.
+    """
+    spec, phase = raw.get("spec") or {}, (raw.get("status") or {}).get("phase")
+    placed = any(each in (raw["metadata"].get("annotations") or ()) for each in PLACED)
+    if not spec.get("nodeName") or phase in ("Succeeded", "Failed") or placed:
+        return None
+    return spec["nodeName"], effective(spec, RequestRules()).own
+
+
 class Lean:
     """Makes a ``RunningPod`` of an object, with equal parts shared; requests are counted by these ``rules``."""
 

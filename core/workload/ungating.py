@@ -53,11 +53,10 @@ def read(raw: Raw) -> PodOfWorkload:
     metadata, spec = raw["metadata"], raw.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     gates = tuple(str(each.get("name")) for each in spec.get("schedulingGates") or ())
-    mark = annotations.get(names.Annotation.WORKLOAD_SLICE_NAME) or annotations.get(names.Annotation.WORKLOAD)
     offset = annotations.get(names.Annotation.POD_INDEX_OFFSET, "")
     return PodOfWorkload(
         namespace=metadata["namespace"],
-        workload=str(mark or "") if _OTHERS.isdisjoint(gates) else "",
+        workload=named(annotations) if _OTHERS.isdisjoint(gates) else "",
         pod_set=labels.get(names.Label.POD_SET) or "",
         version=metadata["resourceVersion"],
         gates=gates,
@@ -74,9 +73,15 @@ def read(raw: Raw) -> PodOfWorkload:
     )
 
 
-def of_pods(workload: Workload) -> str:
-    """The name that the pods of a Workload have in an annotation."""
-    return workload.slice_name or workload.key.name
+def of_pods(workload: Workload) -> Key:
+    """The key of a Workload as its pods name it (``named``): all slices of an elastic job have one."""
+    return Key(workload.key.namespace, workload.slice_name or workload.key.name)
+
+
+def named(annotations: Mapping[str, str]) -> str:
+    """The name of the Workload of a pod, as the pod's annotations have it; '' for none."""
+    mark = annotations.get(names.Annotation.WORKLOAD_SLICE_NAME) or annotations.get(names.Annotation.WORKLOAD)
+    return str(mark or "")
 
 
 def places(workload: Workload) -> bool:
