@@ -1,10 +1,10 @@
 """The guard: finds pods that run without quota, and stops them. It knows nothing of how that can be brought about.
 
 It watches the pods that are on a node, counts them for their jobs, and compares that with what the Workloads of the job
-were granted (``core.guard``). A pod is counted for the job that controls it, through any number of objects; without
-such a job for the one that its labels name, or that it was counted for before; else for itself, if it should be queued
-itself. What exceeds is confirmed by a fresh list of the pods in the namespace, so that no watch that is late is a
-reason to stop anything.
+were granted (``core.guard``): quota, and the domains of a topology if they have any. A pod is counted for the job that
+controls it, through any number of objects; without such a job for the one that its labels name, or that it was counted
+for before; else for itself, if it should be queued itself. What exceeds is confirmed by a fresh list of the pods in the
+namespace, so that no watch that is late is a reason to stop anything.
 
 It runs in the leader only. Its sentences and its limits are in ``core.guard.judge``.
 """
@@ -33,7 +33,8 @@ from controller.kube.workqueue import WorkQueue
 from controller.reconcilers.living import LivingPods
 from controller.reconcilers.managed import Managed
 from controller.settings import ControllerSettings
-from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, reserved, since
+from core.guard.domains import DomainKey, GrantedDomains, RunningInDomains, granted_domains
+from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, holds, reserved, since
 from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge
 from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, over, overlap
 from core.guard.pods import RUNNING, Accounting, Kin, PodShape, RunningPod
@@ -59,6 +60,8 @@ UNCONFIRMED_SECONDS: Final = 2.0
 """How long an account is left alone of which only the watch, and not the API server, shows an excess."""
 LOOKS_AT_ONCE: Final = 20
 """Accounts that are looked at without a pause."""
+NODES_AT_ONCE: Final = 500
+"""Pods of one account whose nodes are compared without a pause."""
 PATIENT_ACTS: Final = 50
 MOST_WAIT_SECONDS: Final = 30.0
 """After so many acts in succession that did not help, an account waits so long for the next one; a new pod of it does
@@ -101,6 +104,10 @@ class CountedPods:
     that terminate: ``going`` their shapes, without those whose grace period is over (``over``), ``ended`` the uids of
     those whose grace period was ended, ``spent`` how long they have overlapped. ``strays`` is how many pods nobody
     controls, and ``acts`` how often in succession something was stopped.
+
+    ``domains`` are those of its Workloads, and ``nodes`` has the nodes of its pods by uid if it has any. ``moved`` is
+    whether either has changed since they were compared, which is not done before ``settled``; ``outside`` is whether
+    they did not agree.
     """
 
     account: QuotaHolder
@@ -121,6 +128,23 @@ class CountedPods:
     ended: set[str] = field(default_factory=set)
     spent: Spent = UNSPENT
     acts: int = 0
+    domains: GrantedDomains | None = None
+    nodes: dict[str, str] = field(default_factory=dict)
+    moved: bool = False
+    settled: float = 0.0
+    outside: bool = False
+
+    def locate(self, pod: RunningPod | None, old: RunningPod | None = None) -> None:
+        """Keeps the node of a pod, as long as it runs; without one, ``old`` is none of the account any more."""
+        if self.domains is None:
+            return
+        either = pod or old
+        assert either is not None
+        if pod is not None and not pod.deleted:
+            if self.nodes.get(pod.uid) != pod.node:
+                self.nodes[pod.uid], self.moved = pod.node, True
+        elif self.nodes.pop(either.uid, None) is not None:
+            self.moved = True
 
 
 class Charge(NamedTuple):
@@ -163,6 +187,9 @@ class PodGuard:
         self._unsettled: dict[str, int] = {}
         self._local_queues: Counter[str] = Counter()
         self._resources: frozenset[str] | None = None
+        self._by_topology = caches.state.placement is not None
+        self._not_located: set[QuotaHolder] = set()
+        """The accounts that had pods before they had domains: the next sweep finds their nodes."""
         self._since = clock()
 
     # What pods are counted for
@@ -182,7 +209,10 @@ class PodGuard:
             self._count(before, old, -1)
             if new is None:
                 before.counted.ended.discard(old.uid)
+            if not isinstance(charge, Charge) or charge.counted is not before.counted:
+                before.counted.locate(None, old)
         if isinstance(charge, Charge):
+            charge.counted.locate(new, old)
             self._compare(charge.counted)
         elif new is None and old is not None:
             self._unsettled.pop(old.uid, None)
@@ -197,6 +227,8 @@ class PodGuard:
         if counted is None:
             spent = self._spent.pop(account, UNSPENT)
             counted = self._counted[account] = CountedPods(account, Counter(), spent=spent)
+            if self._by_topology:
+                counted.domains = granted_domains(self._workloads(account))
         return Charge(counted, stray)
 
     def _attributed(self, pod: RunningPod, old: RunningPod | None) -> tuple[QuotaHolder, bool] | None:
@@ -397,7 +429,7 @@ class PodGuard:
             return True
         if counted.strays and counted.grant is not None and self._excess(counted, counted.grant):
             return True
-        return self._overlaps(counted, now)
+        return counted.outside or self._overlaps(counted, now)
 
     def _overlaps(self, counted: CountedPods, now: float) -> bool:
         """Whether more pods terminate beside those that replace them than may, and have not been ended."""
@@ -419,6 +451,8 @@ class PodGuard:
             if share := counted.spent.share:
                 lasts = max(CONFIRM_SECONDS, self._budget(counted, now).lasts(share))
                 dues.append(now + min(lasts, OVERLAP_SECONDS))
+            if counted.moved:
+                dues.append(max(now + CONFIRM_SECONDS, counted.settled))
             due = min(dues, default=inf)
         if due < inf and (not counted.due or due < counted.due):
             self._suspect(counted, due)
@@ -444,7 +478,26 @@ class PodGuard:
             counted.left, counted.left_at = before, now
         if counted.going:
             self._measure(counted, now)
+        if self._by_topology and (
+            old is None or new is None or old.admission != new.admission or holds(old) != holds(new)
+        ):
+            self._place(counted, now)
         self._compare(counted)
+
+    def _place(self, counted: CountedPods, now: float) -> None:
+        """The Workloads of an account were given other domains, or none: its pods have a moment to leave the old
+        ones.
+        """
+        before, after = counted.domains, granted_domains(self._workloads(counted.account))
+        if before == after:
+            return
+        counted.domains, counted.moved, counted.outside = after, after is not None, False
+        if after is None:
+            counted.nodes = {}
+        elif before is not None:
+            counted.settled = now + LEAVES_SECONDS
+        elif counted.pods:
+            self._not_located.add(counted.account)
 
     # Work
 
@@ -493,7 +546,11 @@ class PodGuard:
             await asyncio.sleep(SWEEP_SECONDS)
             now = self.clock()
             self._spent = {account: each for account, each in self._spent.items() if each.until(now)}
+            locating, self._not_located = self._not_located, set()
             for place, pod in enumerate(self.pods, start=1):
+                if isinstance(pod.charge, Charge) and pod.charge.counted.account in locating:
+                    pod.charge.counted.locate(pod)
+                    self._compare(pod.charge.counted)
                 if pod.charge is None:
                     self._again(pod)
                 elif pod.deleted and self._late(pod, now):
@@ -519,7 +576,10 @@ class PodGuard:
             self._count(charge, pod, 1)
         if isinstance(before, Charge):
             self._count(before, pod, -1)
+            if not isinstance(charge, Charge) or charge.counted is not before.counted:
+                before.counted.locate(None, pod)
         if isinstance(charge, Charge):
+            charge.counted.locate(pod)
             self._compare(charge.counted)
 
     async def reconcile(self, namespace: str) -> float | None:
@@ -529,6 +589,8 @@ class PodGuard:
         for place, counted in enumerate((each for each in waiting if each.due <= now), start=1):
             counted.grant = None
             self._look_at_leaving(counted, now)
+            if counted.moved and now >= counted.settled:
+                await self._look_at_domains(counted, now)
             late = any(self._late(pod, now) for pod in counted.leaving.values() if pod.uid not in counted.ended)
             if not late and not self._exceeds(counted, now):
                 self._cleared(counted)
@@ -559,6 +621,24 @@ class PodGuard:
                 _add(counted.going, pod.shape, -1)
         self._measure(counted, now)
 
+    async def _look_at_domains(self, counted: CountedPods, now: float) -> None:
+        """Compares the nodes of an account's pods with its domains, in steps. Nodes that are not known yet are compared
+        later, and those that are gone never: nobody can use them.
+        """
+        has, counted.moved = counted.domains, False
+        if has is None:
+            return
+        running = RunningInDomains(has)
+        for place, name in enumerate(list(counted.nodes.values()), start=1):
+            node = self.caches.nodes.get(("", name))
+            if node is not None:
+                running.add(name, has.of(node.labels, {}))
+            else:
+                counted.moved, counted.settled = True, now + SWEEP_SECONDS
+            if not place % NODES_AT_ONCE:
+                await asyncio.sleep(0)
+        counted.outside = bool(running.outside()) and counted.domains is has
+
     def _cleared(self, counted: CountedPods) -> None:
         """Nothing of an account exceeds any more."""
         counted.due, counted.acts = 0.0, 0
@@ -568,6 +648,7 @@ class PodGuard:
     async def _confirm(self, namespace: str, due: Iterable[CountedPods]) -> set[QuotaHolder]:
         """Lists the pods of a namespace as they are, and acts on what exceeds in these accounts, which it returns."""
         found: dict[QuotaHolder, list[Charged]] = {each.account: [] for each in due}
+        placed = {each.account: each.domains for each in due if each.domains is not None}
         pages = self._client.pages(resources.PODS, namespace, field_selector=RUNNING, limit=AT_ONCE)
         async with contextlib.aclosing(pages):
             async for page in pages:
@@ -579,7 +660,8 @@ class PodGuard:
                         continue
                     account, stray = self._attributed(pod, self.pods.get(pod.uid)) or (None, False)
                     if account in found:
-                        found[account].append(Charged(pod, stray))
+                        domains = self._domains_of(raw, placed[account]) if account in placed else None
+                        found[account].append(Charged(pod, stray, domains))
                 await asyncio.sleep(0)
         acted = set()
         for counted in due:
@@ -594,7 +676,9 @@ class PodGuard:
                 current=counted.grant,
                 terminating_seconds=self.settings.guard.terminating_seconds,
                 accounting=self._accounting(workloads),
+                domains=placed.get(counted.account) if counted.outside else None,
             )
+            counted.outside = counted.outside and verdict is not None
             if verdict is not None and self._ends(namespace):
                 verdict = replace(verdict, evict=(), delete=())
             if verdict is None:
@@ -606,6 +690,11 @@ class PodGuard:
                 log.warning("pods without quota were not stopped", account="/".join(counted.account), error=str(error))
                 acted.add(counted.account)
         return acted
+
+    def _domains_of(self, pod: Raw, has: GrantedDomains) -> tuple[DomainKey, ...] | None:
+        """The domains in which a pod may count; None if its node is not known, or is gone."""
+        node = self.caches.nodes.get(("", pod["spec"]["nodeName"]))
+        return has.of(node.labels, pod["spec"].get("nodeSelector") or {}) if node is not None else None
 
     def _ends(self, namespace: str) -> bool:
         """Whether a namespace is being deleted: its pods too, in no order with their jobs and Workloads."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from api import quantity
+from core.guard.domains import DomainKey, GrantedDomains, RunningInDomains
 from core.guard.grants import STOPS_SECONDS, Grant, evicted_at, holds, reserved
 from core.guard.overlap import OverlapBudget, over, surplus
 from core.guard.pods import ALL_REQUESTS, Accounting, PodShape, RunningPod, totals
@@ -28,11 +29,12 @@ _REPLACED: Final = (
 
 class Charged(NamedTuple):
     """A pod that runs, as one of a job. ``stray``: not the controller of the job has it, but only a label or what was
-    known of it before.
+    known of it before. ``domains`` are those of the job in which it may count, None if its node is not known.
     """
 
     pod: RunningPod
     stray: bool = False
+    domains: tuple[DomainKey, ...] | None = None
 
 
 class Excess(NamedTuple):
@@ -88,9 +90,11 @@ def judge(
     terminating_seconds: float,
     current: Grant | None = None,
     accounting: Accounting = ALL_REQUESTS,
+    domains: GrantedDomains | None = None,
 ) -> GuardVerdict | None:
-    """Returns what to stop so that no pod of a job runs without quota; None where all have it. ``current`` is what is
-    granted now, where ``has`` has more: what was granted a moment ago, which its pods may still use.
+    """Returns what to stop so that no pod of a job runs without quota, or outside of its ``domains``; None where all
+    have both. ``current`` is what is granted now, where ``has`` has more: what was granted a moment ago, which its pods
+    may still use.
 
     A pod that only a label makes one of the job is deleted alone if the others have quota: its owner took it away from
     the job. Else the job is stopped, by the eviction of its Workloads. Where none of them has quota, or the job does
@@ -106,17 +110,18 @@ def judge(
     leaving = [each for each in leaving if not over(each, now)]
     end = surplus(leaving, shapes, reserved(workloads), budget, now, accounting=accounting)
     found = excess(shapes, has, accounting=accounting)
-    if not found:
+    text = sentence(found) if found else outside(charged, domains)
+    if not text:
         if (alone := _uncontrolled(living)) and current is not None:
             found = excess(shapes, current, accounting=accounting)
         if found:
             return GuardVerdict(sentence(found), delete=alone, end=end)
         return _overlapping(leaving, shapes, end, workloads, budget)
-    end = (*late, *end)
+    end = (*late, *end) if found else end
     strays = tuple(each.pod for each in living if each.stray and not each.pod.deleted)
-    own = [each.pod for each in living if not each.stray and not each.pod.deleted]
-    text = sentence(found)
-    if not excess(shapes_of(own), has, accounting=accounting):
+    rest = [each for each in living if not each.stray and not each.pod.deleted]
+    own = [each.pod for each in rest]
+    if not excess(shapes_of(own), has, accounting=accounting) and not outside(rest, domains):
         return GuardVerdict(text, delete=strays, end=end)
     holders = [each for each in workloads if holds(each)]
     evict = tuple(each.key for each in holders if not evicted_at(each))
@@ -124,6 +129,19 @@ def judge(
         at_once = (*strays, *filter(_below_a_pod, own))
         return GuardVerdict(text, evict, at_once, end) if evict or at_once or end else None
     return GuardVerdict(text, delete=(*strays, *own), end=end)
+
+
+def outside(charged: Iterable[Charged], domains: GrantedDomains | None) -> str:
+    """Returns the sentence about pods that run outside of the domains of their job, or are too many in one; '' if there
+    are none. Pods that terminate, or are on a node of which nothing is known, are not counted.
+    """
+    if domains is None:
+        return ""
+    running = RunningInDomains(domains)
+    for each in charged:
+        if each.domains is not None and not each.pod.deleted:
+            running.add(each.pod.node, each.domains)
+    return running.outside()
 
 
 def _uncontrolled(living: Iterable[Charged]) -> tuple[RunningPod, ...]:

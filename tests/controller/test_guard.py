@@ -14,7 +14,7 @@ from controller.cache.caches import Caches
 from controller.cache.owners import Owners
 from controller.cache.writes import Writer
 from controller.kube.flow.precedence import Precedence
-from controller.reconcilers.guard import REPORTED_SECONDS, PodGuard
+from controller.reconcilers.guard import REPORTED_SECONDS, SWEEP_SECONDS, PodGuard
 from controller.reconcilers.living import living_pods, read
 from controller.reconcilers.managed import Managed
 from controller.run.watched import rows
@@ -22,7 +22,9 @@ from controller.settings import ControllerSettings, GuardSettings
 from core.guard.grants import STOPS_SECONDS
 from core.guard.judge import LEAVES_SECONDS
 from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
-from core.model import Key, Raw
+from core.model import Admission, Key, PodSetAssignment, Raw, TopologyAssignment
+from core.model.policy import SchedulingPolicy, TopologyPolicy
+from core.model.topology import TopologyDomain
 from core.state.state import State
 from core.wire.merge import merged
 from core.wire.timestamps import stamp
@@ -89,7 +91,7 @@ class World:
         self.pods: dict[str, Raw] = {}
         self.api, self.told = Api(self), Told()
         kinds = [BATCH_JOB, JOB_SET, POD]
-        self.caches = Caches(State(), rows(kinds))
+        self.caches = Caches(State(SchedulingPolicy(topology=TopologyPolicy())), rows(kinds))
         self.caches.namespaces.observe("ADDED", made("Namespace", "ns"))
         self.caches.local_queues.observe("ADDED", merged(made("LocalQueue", "lq"), {"metadata": {"namespace": "ns"}}))
         self.caches.stores[BATCH_JOB.resource].observe("ADDED", job(suspend=False))
@@ -555,3 +557,134 @@ async def test_pods_that_nobody_controls_have_no_time_when_their_job_gives_up_it
     await world.after(SECOND)
     assert [name for name, _ in world.api.deleted if name == "a"] == []
     assert world.api.deleted[0] == ("b", None)
+
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def assigned(world: World, **pods: int) -> None:
+    """The Workload is admitted with so many pods on each of these nodes."""
+    domains = tuple(TopologyDomain((name,), count) for name, count in pods.items())
+    given = PodSetAssignment("main", {}, {"cpu": 3000}, 3, TopologyAssignment((HOSTNAME,), domains))
+    raw = admitted(workload_of(job()), Admission("cq", (given,)))
+    world.change({"status": {"admission": raw["status"]["admission"]}})
+
+
+def nodes(world: World, *names: str, **more: str) -> None:
+    for name in names:
+        world.version += 1
+        labels = {HOSTNAME: name, **more}
+        metadata = {"name": name, "uid": name, "resourceVersion": str(world.version), "labels": labels}
+        world.caches.nodes.observe("ADDED", {"metadata": metadata, "spec": {}, "status": {}})
+
+
+def on(name: str, node: str, **more: Any) -> Raw:
+    """A pod of the job on a node."""
+    return merged(pod(name, **more), {"spec": {"nodeName": node}})
+
+
+@pytest.fixture
+def topology(world: World) -> World:
+    """Two pods are assigned to node x and one to y; z is a node, too."""
+    nodes(world, "x", "y", "z")
+    assigned(world, x=2, y=1)
+    return world
+
+
+async def test_pods_in_their_domains_cost_no_call(topology: World) -> None:
+    topology.see(on("a", "x"), on("b", "x"), on("c", "y"))
+    await topology.after(60)
+    topology.at_rest()
+
+
+async def test_a_pod_outside_of_its_domains_evicts_the_workload_within_a_second(topology: World) -> None:
+    """Its template has lost the scheduling gate; the pods are within quota."""
+    topology.see(on("a", "x"), on("b", "z"))
+    await topology.after(SECOND)
+    assert topology.api.evicted == [(topology.workload, "PodsWithoutQuota")]
+    assert topology.api.deleted == []
+    text = "Pods run outside of their topology assignment: 1 pod runs on z, none assigned"
+    assert [each.message for each in topology.told.events] == [text]
+
+
+async def test_more_pods_on_a_domain_than_assigned_evict_the_workload(topology: World) -> None:
+    topology.see(on("a", "x"), on("b", "y"))
+    await topology.after(SECOND)
+    topology.at_rest()
+    topology.see(on("c", "y"))
+    await topology.after(SECOND)
+    assert topology.api.evicted == [(topology.workload, "PodsWithoutQuota")]
+
+
+async def test_pods_that_do_not_stop_outside_of_their_domains_are_deleted(topology: World) -> None:
+    topology.see(on("a", "z"))
+    await topology.after(STOPS_SECONDS + 2 * SECOND)
+    assert topology.api.deleted[0] == ("a", None)
+
+
+async def test_a_stray_outside_of_the_domains_is_deleted_alone(topology: World) -> None:
+    topology.see(on("a", "x"), on("d", "z", owner=None, labels={"kueue.x-k8s.io/job-uid": "job-uid"}))
+    await topology.after(SECOND)
+    assert (topology.api.deleted, topology.api.evicted) == ([("d", None)], [])
+
+
+async def test_a_pod_that_terminates_is_replaced_on_its_domain(topology: World) -> None:
+    topology.see(on("a", "x"), on("b", "x"), on("c", "y"))
+    leaving: Raw = {"deletionTimestamp": "2033-05-18T03:33:21Z", "deletionGracePeriodSeconds": 1}
+    topology.see(on("c", "y", **leaving), on("d", "y"))
+    await topology.after(SECOND)
+    topology.at_rest()
+
+
+async def test_pods_have_a_moment_to_leave_a_domain_that_was_replaced(topology: World) -> None:
+    topology.see(on("a", "x"), on("c", "y"))
+    await topology.after(SECOND)
+    assigned(topology, x=2, z=1)
+    await topology.after(LEAVES_SECONDS - SECOND)
+    topology.see(on("c", "y"), event="DELETED")
+    topology.see(on("d", "z"))
+    await topology.after(60)
+    topology.at_rest()
+
+
+async def test_pods_on_a_node_that_is_gone_stop_no_job(topology: World) -> None:
+    topology.see(on("a", "x"), on("b", "gone"))
+    await topology.after(10)
+    topology.at_rest()
+    nodes(topology, "gone")  # it was only not known yet
+    await topology.after(SWEEP_SECONDS)
+    assert topology.api.evicted == [(topology.workload, "PodsWithoutQuota")]
+
+
+async def test_a_node_with_another_label_stops_no_job(topology: World) -> None:
+    """The watch shows only the node; the list shows for which domain the pod was scheduled."""
+    topology.see(merged(on("a", "z"), {"spec": {"nodeSelector": {HOSTNAME: "x"}}}))
+    await topology.after(20)
+    assert (topology.api.lists, topology.api.evicted) == (1, [])
+
+
+async def test_pods_that_ran_before_their_workload_had_domains_are_found_by_the_next_sweep(world: World) -> None:
+    nodes(world, "x", "z")
+    world.see(on("a", "z"))
+    assigned(world, x=3)
+    await world.after(SECOND)
+    world.at_rest()
+    with patch("controller.reconcilers.guard.SWEEP_SECONDS", 0.0):
+        sweep = asyncio.create_task(world.guard._sweep())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        sweep.cancel()
+    await world.after(SECOND)
+    assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
+
+
+async def test_nodes_of_pods_are_not_kept_without_a_topology(world: World) -> None:
+    world.see(on("a", "x"), on("b", "y"))
+    assert [each.nodes for each in world.guard._counted.values()] == [{}]
+
+
+async def test_nodes_of_pods_that_are_gone_are_not_kept(topology: World) -> None:
+    topology.see(on("a", "x"), on("b", "x"))
+    topology.see(on("a", "x"), event="DELETED")
+    (counted,) = topology.guard._counted.values()
+    assert counted.nodes == {"uid-b": "x"}
