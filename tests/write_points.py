@@ -224,7 +224,7 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/reconcilers/departures.py:Departures._write_condition": "only a condition that people read",
     "controller/reconcilers/elastic.py:_ungate_one": "pods of elastic jobs: no quota depends on it, test_elastic.py",
     "controller/reconcilers/node_failures.py:NodeFailures._end": "decided again from the pods: test_node_failures.py",
-    "controller/reconcilers/topology_ungater.py:TopologyUngater._give": "pods get their domains: decided again from the"
+    "controller/reconcilers/topology_ungater.py:TopologyUngater._write": "pods get their domains: decided again from the"
     " pods at each start, test_topology_ungater.py",
     "controller/reconcilers/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
     "controller/scheduling/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",

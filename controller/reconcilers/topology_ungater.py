@@ -4,14 +4,19 @@ The pods that a start has marked are followed from the moment that a flavor has 
 the version that was decided on. How many pods have a domain is known: the answers of writes are entered at once, and a
 pod whose write may or may not have been made is read again before anything else is decided about its workload.
 
+A process that led before may have decided otherwise, and its last writes may still be on their way. So pods that waited
+when this process began to lead are fenced first: one write changes the version on which that process has decided. Then
+the API server refuses its late writes, and no domain gets more pods than it is assigned.
+
 It runs in the leader only. Which pod gets which domain is decided in ``core.workload.ungating``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Final
 
 import structlog
@@ -29,7 +34,7 @@ from controller.kube.workqueue import WorkQueue
 from controller.metrics.counters import QueueingMetrics
 from controller.reconcilers.departures import UNFINISHED
 from core.jobs.kinds.pod import ended
-from core.model import Workload
+from core.model import Raw, Workload
 from core.workload import ungating
 from core.workload.ungating import Given, PodOfWorkload
 
@@ -74,6 +79,27 @@ class TopologyUngater:
         """The Workloads with domains, by the name that their pods have."""
         self._unsure: dict[Key, dict[Key, str]] = {}
         """The pods of each workload of which it is not known whether they were patched, with their uids."""
+        self._unfenced: dict[str, str] = {}
+        """The versions of the pods, by uid, on which a process that led before may have decided."""
+
+    async def run_for_placed(self) -> None:
+        """Runs from when a Workload is known that has domains: while nothing is placed by topology any more (feature
+        gate TopologyAwareScheduling), pods of jobs that were placed before still wait for theirs.
+        """
+        wanted = asyncio.Event()
+
+        def see(_: Workload | None, new: Workload | None) -> None:
+            if new is not None and ungating.places(new):
+                wanted.set()
+
+        try:
+            for _ in self.caches.observe(see):
+                await asyncio.sleep(0)
+            await wanted.wait()
+        finally:
+            self.caches.observers.remove(see)
+        log.info("jobs were placed by topology before it was switched off: their pods get their domains")
+        await self.run(wanted)
 
     async def run(self, wanted: asyncio.Event) -> None:
         """From when it is wanted, follows the pods and reconciles until cancelled. Nothing is decided before all pods
@@ -92,6 +118,7 @@ class TopologyUngater:
 
     def everything(self) -> Iterator[None]:
         """Listens to changes, and queues all workloads that have pods, in steps."""
+        self._unfenced = {each.pod.uid: each.version for each in self.pods if each.pod.waits and each.workload}
         yield from self.caches.observe(self._workload)
         yield from self.pods.catch_up(self._pod)
 
@@ -104,22 +131,35 @@ class TopologyUngater:
             return None
         if self.caches.state.assumed(workload.key) or self.caches.state.is_evicting(workload.key):
             return UNWRITTEN_SECONDS
-        chosen = list(ungating.given(workload, raw["spec"], self.pods.by_index("workload", key)))
+        pods = tuple(self.pods.by_index("workload", key))
+        chosen = list(ungating.given(workload, raw["spec"], pods))
+        if not chosen:
+            return None
+        if unfenced := [each for each in pods if self._unfenced.get(each.pod.uid) == each.version]:
+            await self._all(self._fence(key, each) for each in unfenced)
+            return await self.reconcile(key)
+        await self._all(self._give(workload, each) for each in chosen)
+        log.info("pods have domains", workload=str(workload.key), pods=len(chosen))
+        return None
+
+    async def _all(self, writes: Iterable[Coroutine[None, None, None]]) -> None:
+        """Makes these writes, some at the same time. Raises after all of them: no write is in flight when the workload
+        is decided again. Pods whose write is refused delay no other ones, up to a number.
+        """
         refused: list[BaseException] = []
-        for place in range(0, len(chosen), AT_ONCE):
-            some = chosen[place : place + AT_ONCE]
-            results = await asyncio.gather(*(self._give(workload, each) for each in some), return_exceptions=True)
-            for error in filter(None, results):
-                if not isinstance(error, Forbidden | Invalid):
-                    raise error  # after all of them: no write is in flight when the workload is decided again
-                refused.append(error)  # other pods need not wait for it
-            if len(refused) >= MOST_REFUSED:
-                break
+        waiting = list(writes)
+        try:
+            while waiting and len(refused) < MOST_REFUSED:
+                some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+                for error in filter(None, await asyncio.gather(*some, return_exceptions=True)):
+                    if not isinstance(error, Forbidden | Invalid):
+                        raise error
+                    refused.append(error)
+        finally:
+            for each in waiting:
+                each.close()
         if refused:
             raise refused[0]
-        if chosen:
-            log.info("pods have domains", workload=str(workload.key), pods=len(chosen))
-        return None
 
     def _admitted(self, key: Key) -> Workload | None:
         """The Workload whose domains the pods get: of several slices the newest that is admitted."""
@@ -128,21 +168,36 @@ class TopologyUngater:
         return max(admitted, key=lambda each: (each.created, each.key.name), default=None)
 
     async def _give(self, workload: Workload, given: Given) -> None:
-        """Patches one pod. After an error that leaves open whether it was patched, or has changed, it is unsure."""
-        key, pod = ungating.of_pods(workload), given.pod.key
-        self._unsure.setdefault(key, {})[pod] = given.pod.pod.uid
+        """Gives one pod its domain."""
+        if await self._write(ungating.of_pods(workload), given.pod, given.body):
+            self._count(workload, given)
+
+    async def _fence(self, key: Key, pod: PodOfWorkload) -> None:
+        """Changes the version of a pod on which another process may have decided. What the API server refuses, it refuses
+        that process, too.
+        """
+        with contextlib.suppress(Forbidden, Invalid):
+            await self._write(key, pod, ungating.fence(pod))
+        self._unfenced.pop(pod.pod.uid, None)
+
+    async def _write(self, key: Key, pod: PodOfWorkload, body: Raw) -> bool:
+        """Patches one pod; returns False if it is gone. After an error that leaves open whether it was patched, or has
+        changed, it is unsure.
+        """
+        self._unsure.setdefault(key, {})[pod.key] = pod.pod.uid
         try:
             async with self.writer.turn(pod.namespace, first=True):
-                answer = await self.writer.patch(resources.PODS, pod, given.body)
+                answer = await self.writer.patch(resources.PODS, pod.key, body)
             self.pods.put_from_write(answer)
         except NotFound:
-            self.pods.remove_from_write(pod, given.pod.pod.uid)
+            self.pods.remove_from_write(pod.key, pod.pod.uid)
+            self._sure(key, pod.key)
+            return False
         except (Forbidden, Invalid):
-            self._sure(key, pod)
+            self._sure(key, pod.key)
             raise
-        else:
-            self._count(workload, given)
-        self._sure(key, pod)
+        self._sure(key, pod.key)
+        return True
 
     def _count(self, workload: Workload, given: Given) -> None:
         admitted = workload.condition(Condition.ADMITTED)
@@ -186,6 +241,8 @@ class TopologyUngater:
     def _pod(self, old: PodOfWorkload | None, new: PodOfWorkload | None) -> None:
         """A pod changed: queues its workload unless nothing changed that decides."""
         either = new or old
+        if old is not None and (new is None or new.version != old.version):
+            self._unfenced.pop(old.pod.uid, None)
         same = old is not None and new is not None and (old.pod, old.workload) == (new.pod, new.workload)
         for key in _workload_of(either) if either is not None and not same else ():
             if key in self._slices:

@@ -201,9 +201,7 @@ class Controller:
         if rules is not None and self.settings.policy.topology is not None:
             people = Events(self._recorder, WORKLOADS)
             self.node_failures = NodeFailures(self.caches, writer, client, people, self.pods, rules)
-        self.ungater: TopologyUngater | None = None
-        if self.settings.policy.topology is not None:
-            self.ungater = TopologyUngater(self.caches, writer, client, self.metrics)
+        self.ungater = TopologyUngater(self.caches, writer, client, self.metrics)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.pod_owners = [
             PodOwnerReconciler(
@@ -375,8 +373,9 @@ class Controller:
                 group.create_task(self.variants.run(), name="variants")
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.run(), name="multikueue")
-            if self.ungater is not None:
-                group.create_task(self.ungater.run(self.topology.known), name="topology-ungater")
+            on = self.settings.policy.topology is not None
+            ungating = self.ungater.run(self.topology.known) if on else self.ungater.run_for_placed()
+            group.create_task(ungating, name="topology-ungater")
             if self.node_failures is not None:
                 group.create_task(self._follow_node_failures(self.node_failures), name="node-failures")
             for owners in self.pod_owners:

@@ -17,6 +17,8 @@ from core.topology.ungate import AssignedPod, GroupMember, PodNumbering, first_n
 from core.wire.guard import guarded
 
 GATE: Final = names.SchedulingGate.TOPOLOGY
+FENCE: Final = "seiretsu.dev/placement-fence"
+"""The annotation with the version of a pod on which a process that led before may have decided."""
 _OTHERS: Final = frozenset({names.SchedulingGate.ADMISSION, names.SchedulingGate.ELASTIC_JOB})
 """Gates of pods that are not admitted: they get no domain before these are removed."""
 
@@ -130,6 +132,14 @@ def given(workload: Workload, spec: Raw, pods: Iterable[PodOfWorkload]) -> Itera
             if any(mine[uid].pod.node_selector.get(level, value) != value for level, value in selector.items()):
                 continue
             yield Given(mine[uid], _patch(mine[uid], selector))
+
+
+def fence(pod: PodOfWorkload) -> Raw:
+    """Returns the patch after which the API server refuses all patches that were made for the present version of a
+    pod.
+    """
+    mark = {"annotations": {FENCE: pod.version}}
+    return guarded({"metadata": mark}, {"metadata": {"uid": pod.pod.uid, "resourceVersion": pod.version}})
 
 
 def _numbering(request: Raw, first: int) -> PodNumbering:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any, cast
@@ -22,7 +23,7 @@ from core.jobs.kinds import BATCH_JOB
 from core.model import Admission, Key, PodSetAssignment, Raw, TopologyAssignment, TopologyDomain
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.state.state import State
-from core.workload import transitions
+from core.workload import transitions, ungating
 from tests.controller.test_provisioning import Api as AnyApi
 from tests.core.jobs import samples
 
@@ -89,9 +90,11 @@ class Api(AnyApi):
 
 
 class Process:
-    """A process that leads. ``see`` is the watch of pods, which may be late."""
+    """A process that leads. ``see`` is the watch of pods, which may be late; ``after`` whether another one led when the
+    pods were created.
+    """
 
-    def __init__(self, api: Api, *workloads: Raw) -> None:
+    def __init__(self, api: Api, *workloads: Raw, after: bool = False) -> None:
         self.api = api
         self.registry = CollectorRegistry()
         self.caches = Caches(State(SchedulingPolicy(topology=TopologyPolicy())), rows([BATCH_JOB]))
@@ -102,9 +105,11 @@ class Process:
         self.ungater = TopologyUngater(
             self.caches, Writer(client, self.caches.stores), client, QueueingMetrics(self.registry), clock=lambda: NOW
         )
-        self.see()
+        if after:
+            self.see()
         for _ in self.ungater.everything():
             pass
+        self.see()
 
     def change(self, raw: Raw) -> None:
         entered = self.api.enter(resources.WORKLOADS, raw)
@@ -215,13 +220,16 @@ async def test_a_pod_that_the_api_server_refuses_stops_no_other(api: Api) -> Non
     assert api.nodes == {"a": "n0", "b": "n1"}
 
 
-async def test_pods_that_are_always_refused_stop_none_of_many_others(api: Api) -> None:
-    class Refuses(Api):
-        async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **options: Any) -> Raw:
-            if name.startswith("a"):
-                raise Invalid(422, "Invalid", "spec.nodeSelector: Invalid value")
-            return await super().patch(resource, name, namespace, body, **options)
+class Refuses(Api):
+    """Refuses the patches of pods whose names begin with a."""
 
+    async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **options: Any) -> Raw:
+        if name.startswith("a"):
+            raise Invalid(422, "Invalid", "spec.nodeSelector: Invalid value")
+        return await super().patch(resource, name, namespace, body, **options)
+
+
+async def test_pods_that_are_always_refused_stop_none_of_many_others() -> None:
     refuses = Refuses()
     enter(refuses, *(pod(f"a{number:02}") for number in range(AT_ONCE)), pod("b"))
     process = Process(refuses, workload(AT_ONCE, 1))
@@ -321,3 +329,77 @@ def test_the_key_of_a_pod_is_that_of_its_object() -> None:
     raw["metadata"]["resourceVersion"] = "7"
     process.ungater.pods.observe("ADDED", raw)
     assert [each.key for each in process.ungater.pods.by_index("workload", KEY)] == [key_of(raw)]
+
+
+async def test_a_late_write_of_the_process_that_led_before_fills_no_domain_twice(api: Api) -> None:
+    """That process knew only the pod b, and gives it the first domain after the next one has given that to a."""
+    enter(api, pod("b"))
+    before = Process(api, workload(1, 1))
+    (decided,) = ungating.given(
+        before.caches.decoded[KEY], api.objects[resources.WORKLOADS, KEY]["spec"], before.ungater.pods
+    )
+    enter(api, pod("a"))
+    process = Process(api, workload(1, 1), after=True)
+    await process.rest()
+    assert api.nodes == {"a": "n0", "b": "n1"}
+    with pytest.raises(Conflict):
+        await before.ungater.writer.patch(resources.PODS, Key("ns", "b"), decided.body)
+    assert [each for each in api.writes if each == "patch pods"] == ["patch pods"] * 4  # two fences, two domains
+
+
+@pytest.mark.parametrize("when", ["before the fence", "after the fence"])
+async def test_no_domain_is_filled_twice_whenever_the_late_write_arrives(api: Api, when: str) -> None:
+    enter(api, pod("b"))
+    before = Process(api, workload(1, 1))
+    (decided,) = ungating.given(
+        before.caches.decoded[KEY], api.objects[resources.WORKLOADS, KEY]["spec"], before.ungater.pods
+    )
+    enter(api, pod("a"))
+    process = Process(api, workload(1, 1), after=True)
+    late = before.ungater.writer.patch(resources.PODS, Key("ns", "b"), decided.body)
+    if when == "before the fence":
+        await late
+    else:
+        await process.ungater._fence(KEY, next(each for each in process.ungater.pods if each.pod.name == "b"))
+        with pytest.raises(Conflict):
+            await late
+    await process.rest()
+    await process.rest()
+    assert sorted(api.nodes.values()) == ["n0", "n1"]
+
+
+async def test_pods_that_were_created_since_this_process_leads_cost_one_write(api: Api) -> None:
+    enter(api, pod("a"))
+    process = Process(api, workload(1, 1), after=True)
+    await process.rest()
+    enter(api, pod("b"))
+    process.see()
+    await process.rest()
+    assert len(api.writes) == 3
+    assert process.ungater._unfenced == {}
+
+
+async def test_a_pod_that_may_not_be_fenced_delays_no_other() -> None:
+    refuses = Refuses()
+    enter(refuses, pod("a"), pod("b"))
+    process = Process(refuses, workload(1, 1), after=True)
+    await process.rest()
+    assert refuses.nodes == {"b": "n1"}
+
+
+async def test_jobs_that_were_placed_before_topology_was_switched_off_get_their_domains(api: Api) -> None:
+    process = Process(api)
+    runs: list[asyncio.Event] = []
+
+    async def run(wanted: asyncio.Event) -> None:
+        runs.append(wanted)
+
+    process.ungater.run = run  # type: ignore[method-assign]
+    task = asyncio.create_task(process.ungater.run_for_placed())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not runs, "without such a job nothing is followed"
+    process.change(workload(2, 1))
+    await task
+    assert runs[0].is_set()
+    assert process.caches.observers == [process.ungater._workload]
