@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from api import quantity
-from core.guard.pods import beside_topology
+from core.guard.pods import asks_for_topology, used_of_node
 from core.model import PodSet, Raw, Requests, TopologyAssignment
 from core.topology import Asked, Domains, Misfit, Options, place, replacement
 from core.topology.others import OtherPods
@@ -71,9 +71,9 @@ def domains_of(given: Raw) -> Domains:
 
 
 def others(pods: Iterable[Raw]) -> dict[str, Requests]:
-    """By node name what pods outside of topology use there."""
+    """By node name what pods outside of topology use there: as in Kueue, those without an annotation of one."""
     found = OtherPods()
-    for each in map(beside_topology, pods):
+    for each in (used_of_node(raw) for raw in pods if not asks_for_topology(raw["metadata"].get("annotations"))):
         if each is not None:
             found.add(*each)
     return found.take_changed()

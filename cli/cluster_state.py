@@ -13,11 +13,13 @@ from controller.cache.caches import Caches
 from controller.run.watched import WATCHED
 from controller.scheduling.usage import consumed_of
 from controller.settings import ControllerSettings
-from core.guard.pods import beside_topology
-from core.model import Key, Workload
+from core.guard.pods import asks_for_topology, used_of_node
+from core.jobs import meta
+from core.model import Key, Requests, Workload
 from core.state.state import State
 from core.topology.others import OtherPods
 from core.wire import decode
+from core.workload.ungating import is_placed, named, of_pods
 
 _PLAYED = {row.resource.kind: row.resource for row in WATCHED if row.played}
 
@@ -32,6 +34,10 @@ class ClusterState:
         self.state = self.caches.state
         self._others = OtherPods()
         self._pods: set[str] = set()
+        self._accounts: set[Key] = set()
+        """The Workloads that are placed, as their pods name them."""
+        self._by_account: dict[Key, list[tuple[str, Requests]]] = {}
+        """What the pods that name another Workload use of their nodes."""
         self.workloads: list[Workload] = []
         self.raws: dict[Key, Raw] = {}
         """The objects of the workloads."""
@@ -45,13 +51,14 @@ class ClusterState:
         if kind == names.Kind.WORKLOAD:
             self.workloads.append(self.read(raw))
             self.raws[self.workloads[-1].key] = raw
+            self._account(self.workloads[-1])
         elif kind == NAMESPACES.kind:
             self.namespace(metadata["name"], metadata.get("labels") or {})
         elif kind == NODES.kind:
             self.caches.enter(raw, NODES)
             self.state.set_node(metadata["name"], decode.node(raw))
         elif kind == PODS.kind:
-            self._other_pod(raw)
+            self._pod(raw)
         elif resource is not None:
             self.caches.enter(raw, resource)
         if kind == names.Kind.LOCAL_QUEUE:
@@ -61,13 +68,32 @@ class ClusterState:
         if metadata.get("namespace") and metadata["namespace"] not in self.state.namespaces:
             self.namespace(metadata["namespace"])
 
-    def _other_pod(self, raw: Raw) -> None:
+    def _pod(self, raw: Raw) -> None:
         """A pod on a node: if no Workload accounts for it there, it takes room from those that are placed."""
-        found, uid = beside_topology(raw), raw["metadata"]["uid"]
+        found, uid = used_of_node(raw), raw["metadata"]["uid"]
         if found is None or uid in self._pods:
             return
         self._pods.add(uid)
+        marks = meta.annotations(raw)
+        account = Key(raw["metadata"].get("namespace", ""), named(marks)) if asks_for_topology(marks) else None
+        if account in self._accounts:
+            return
+        if account is not None:
+            self._by_account.setdefault(account, []).append(found)
         self._others.add(*found)
+        self._count()
+
+    def _account(self, workload: Workload) -> None:
+        """A Workload that is placed accounts for the pods that name it."""
+        if not is_placed(workload):
+            return
+        account = of_pods(workload)
+        self._accounts.add(account)
+        for found in self._by_account.pop(account, ()):
+            self._others.remove(*found)
+        self._count()
+
+    def _count(self) -> None:
         for name, used in self._others.take_changed().items():
             self.state.set_other_pods(name, used)
 

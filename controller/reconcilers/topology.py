@@ -24,7 +24,7 @@ from core.guard.pods import RunningPod
 from core.jobs import meta
 from core.model import Key, Node, Raw, Workload
 from core.topology.others import OtherPods
-from core.workload.ungating import named, of_pods
+from core.workload.ungating import is_placed, named, of_pods
 
 BATCH_SECONDS = 0.1
 """Pods come and go in groups: State gets the sums of their nodes so long after the first of them."""
@@ -162,7 +162,7 @@ class TopologyNodes:
             slices.pop(either.key, None)
             if not slices:
                 self._workloads.pop(key, None)
-        elif _is_placed(new):
+        elif is_placed(new):
             self._workloads.setdefault(key, {})[new.key] = None
         now = key in self._workloads
         for pod in self._placed.get(key, {}).values() if now != known else ():
@@ -187,13 +187,6 @@ def workload_of(pod: RunningPod) -> Key | None:
     """The Workload that accounts for a pod, as the pod has it; None if it asks for no topology or names none."""
     name = named(meta.annotations(pod.kin.raw)) if pod.kin.placed else ""
     return Key(pod.kin.namespace, name) if name else None
-
-
-def _is_placed(workload: Workload) -> bool:
-    """Whether a Workload asks for a topology, or is placed in one."""
-    if any(each.topology is not None for each in workload.pod_sets):
-        return True
-    return workload.admission is not None and any(each.topology is not None for each in workload.admission.pod_sets)
 
 
 def _has_topology(flavor: Raw) -> bool:

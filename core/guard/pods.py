@@ -186,15 +186,17 @@ class RunningPod(Struct, gc=False):
         return Key(self.kin.namespace, self.name)
 
 
-def beside_topology(raw: Raw) -> tuple[str, Requests] | None:
-    """The node of a pod that runs and asks for no topology, and what it uses there without the pod itself; None for any
-    other.
-    """
+def used_of_node(raw: Raw) -> tuple[str, Requests] | None:
+    """The node of a pod that runs, and what it uses there without the pod itself; None for any other."""
     spec, phase = raw.get("spec") or {}, (raw.get("status") or {}).get("phase")
-    placed = any(each in (raw["metadata"].get("annotations") or ()) for each in PLACED)
-    if not spec.get("nodeName") or phase in ("Succeeded", "Failed") or placed:
+    if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return None
     return spec["nodeName"], effective(spec, RequestRules()).own
+
+
+def asks_for_topology(annotations: Mapping[str, str] | None) -> bool:
+    """Whether a pod has an annotation of a topology."""
+    return any(each in (annotations or ()) for each in PLACED)
 
 
 class Lean:
@@ -227,7 +229,7 @@ class Lean:
         ours = Finalizer.MANAGED in (metadata.get("finalizers") or ())
         namespace = metadata.get("namespace", "")
         above = (owner.get("apiVersion"), owner.get("kind"), owner.get("name"), owner.get("uid")) if owner else None
-        placed = any(each in (metadata.get("annotations") or ()) for each in PLACED)
+        placed = asks_for_topology(metadata.get("annotations"))
         known = (namespace, above, tuple(labels.items()), tuple(annotations.items()), ours, placed)
         found = self._kin.get(known)
         if found is None:

@@ -80,6 +80,13 @@ def of_pods(workload: Workload) -> Key:
     return Key(workload.key.namespace, workload.slice_name or workload.key.name)
 
 
+def is_placed(workload: Workload) -> bool:
+    """Whether a Workload asks for a topology, or is placed in one: then it counts on its nodes, and not its pods."""
+    if any(each.topology is not None for each in workload.pod_sets):
+        return True
+    return workload.admission is not None and any(each.topology is not None for each in workload.admission.pod_sets)
+
+
 def named(annotations: Mapping[str, str]) -> str:
     """The name of the Workload of a pod, as the pod's annotations have it; '' for none."""
     mark = annotations.get(names.Annotation.WORKLOAD_SLICE_NAME) or annotations.get(names.Annotation.WORKLOAD)
