@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +13,7 @@ import pytest
 from core.multikueue import here
 from core.multikueue.hopeless import NO_WORKER
 from tests.faults import Request
-from tests.write_points import DECIDED, HERE, MANAGER_POINTS, POINTS, SITES, THERE, WORKER_POINTS
+from tests.write_points import DECIDED, HERE, MANAGER_POINTS, POINTS, SITES, THERE, TOPOLOGY_POINTS, WORKER_POINTS
 
 ROOT = Path(__file__).parents[1]
 VERBS = ("create", "patch", "update", "delete")
@@ -55,7 +55,7 @@ def test_every_module_that_decides_writes_is_listed() -> None:
 
 def test_every_point_is_written_somewhere_and_every_site_names_points() -> None:
     named = {point for points in SITES.values() if not isinstance(points, str) for point in points}
-    assert named == {*POINTS, *MANAGER_POINTS, *WORKER_POINTS}
+    assert named == {*POINTS, *TOPOLOGY_POINTS, *MANAGER_POINTS, *WORKER_POINTS}
 
 
 def test_every_decision_of_multikueue_has_its_write_points() -> None:
@@ -93,6 +93,25 @@ def test_a_request_is_recognized_as_its_point_and_no_other(point: str) -> None:
     method, path, body = CASES[point]
     request = Request(method, path, {}, {}, orjson.dumps(body), path)
     assert [name for name, matches in POINTS.items() if matches(request, body)] == [point]
+
+
+ADMITTED = conditions(QuotaReserved="True", Admitted="True")["status"]
+POD = "/api/v1/namespaces/team/pods/a"
+UNHEALTHY = {"status": {**ADMITTED, "unhealthyNodes": [{"name": "n"}]}}  # type: ignore[dict-item]
+OF_TOPOLOGY: Mapping[str, tuple[str, str, Any]] = {
+    "fence a pod": ("PATCH", POD, {"metadata": {"annotations": {"seiretsu.dev/placement-fence": "7"}}}),
+    "give a pod its domain": ("PATCH", POD, {"spec": {"schedulingGates": None, "nodeSelector": {"rack": "a"}}}),
+    "report a failed node": ("PUT", f"{WORKLOADS}/a/status", UNHEALTHY),
+    "end a pod that waits for its node": ("PATCH", f"{POD}/status", {"status": {"phase": "Failed"}}),
+    "place in a second pass": ("PUT", f"{WORKLOADS}/a/status", {"status": ADMITTED}),
+}
+
+
+@pytest.mark.parametrize("point", TOPOLOGY_POINTS)
+def test_a_request_of_topologies_is_recognized_as_its_point_and_no_other(point: str) -> None:
+    method, path, body = OF_TOPOLOGY[point]
+    request = Request(method, path, {}, {}, orjson.dumps(body), path)
+    assert [name for name, matches in TOPOLOGY_POINTS.items() if matches(request, body)] == [point]
 
 
 def checked(state: str, message: str = "", **more: object) -> dict[str, Any]:

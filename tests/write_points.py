@@ -1,8 +1,8 @@
 """Every write of the controller: where the code makes it, and how a request for it is recognized.
 
 ``tests/test_write_points.py`` compares ``SITES`` with the code: who adds a write says here what it is. Tests kill the
-leader at each of ``POINTS``, and the manager of worker clusters at each of ``MANAGER_POINTS`` and ``WORKER_POINTS``,
-before the request reaches the API server and after.
+leader at each of ``POINTS`` and ``TOPOLOGY_POINTS``, and the manager of worker clusters at each of ``MANAGER_POINTS``
+and ``WORKER_POINTS``, before the request reaches the API server and after.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from core.multikueue import here
 from core.multikueue.hopeless import NO_WORKER
+from core.workload.ungating import FENCE
 from tests.faults import Fault, Request, Reset
 
 Matches = Callable[[Request, Any], bool]
@@ -80,6 +81,30 @@ POINTS: Mapping[str, Matches] = {
     "event": _writes("POST", "events"),
     "lease": _writes("PUT", "leases"),
 }
+
+
+def _fences(body: Any) -> bool:
+    return FENCE in ((body.get("metadata") or {}).get("annotations") or {})
+
+
+def _gives_nodes(body: Any) -> bool:
+    return "schedulingGates" in (body.get("spec") or {}) and not _fences(body)
+
+
+def _unhealthy_nodes(body: Any) -> bool:
+    return bool((body.get("status") or {}).get("unhealthyNodes"))
+
+
+_IS_ADMITTED: Final = _status(QuotaReserved=True, Admitted=True, Evicted=False, Finished=False)
+
+TOPOLOGY_POINTS: Mapping[str, Matches] = {
+    "fence a pod": _writes("PATCH", "pods", has=_fences),
+    "give a pod its domain": _writes("PATCH", "pods", has=_gives_nodes),
+    "report a failed node": _writes("PUT PATCH", "workloads", status=True, has=_unhealthy_nodes),
+    "end a pod that waits for its node": _writes("PATCH", "pods", status=True),
+    "place in a second pass": lambda request, body: _IS_ADMITTED(request, body) and not _unhealthy_nodes(body),
+}
+"""The writes of topologies: tests/cluster/test_topology_crash.py kills the leader at each."""
 
 
 def _workload(has: Callable[[Any], bool], *, admits: bool = False) -> Matches:
@@ -201,11 +226,11 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
     " as the last of a process",
     "core/workload/actions.py": ("evict",),
     "core/workload/lifecycle.py": ("admit", "evict"),
-    "core/workload/node_failures.py": "decided again from nodes and pods: test_node_failures.py",
+    "core/workload/node_failures.py": ("report a failed node", "evict"),
 }
 """The points of the writes that each module decides, or why the leader is not killed there."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
-    "controller/scheduling/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict"),
+    "controller/scheduling/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict", "place in a second pass"),
     "controller/reconcilers/departures.py:Departures.release": ("finish", "remove the finalizer"),
     "controller/scheduling/reasons.py:WaitReasons.write": ("say why it waits",),
     "controller/reconcilers/queues.py:QueueStatuses.write_status": (
@@ -223,9 +248,8 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/reconcilers/guard.py:PodGuard._delete": "the same",
     "controller/reconcilers/departures.py:Departures._write_condition": "only a condition that people read",
     "controller/reconcilers/elastic.py:_ungate_one": "pods of elastic jobs: no quota depends on it, test_elastic.py",
-    "controller/reconcilers/node_failures.py:NodeFailures._end": "decided again from the pods: test_node_failures.py",
-    "controller/reconcilers/topology_ungater.py:TopologyUngater._write": "pods get their domains: decided again from the"
-    " pods at each start, test_topology_ungater.py",
+    "controller/reconcilers/node_failures.py:NodeFailures._end": ("end a pod that waits for its node",),
+    "controller/reconcilers/topology_ungater.py:TopologyUngater._write": ("fence a pod", "give a pod its domain"),
     "controller/reconcilers/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
     "controller/scheduling/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
     "controller/multikueue/clusters.py:Clusters._report": ("status of a MultiKueueCluster",),

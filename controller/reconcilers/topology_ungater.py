@@ -173,8 +173,8 @@ class TopologyUngater:
             self._count(workload, given)
 
     async def _fence(self, key: Key, pod: PodOfWorkload) -> None:
-        """Changes the version of a pod on which another process may have decided. A write that the API server refuses to
-        this process it refuses to that one, too.
+        """Changes the version of a pod on which another process may have decided. A write that is refused here is refused
+        to that process, too.
         """
         with contextlib.suppress(Forbidden, Invalid):
             await self._write(key, pod, ungating.fence(pod))
