@@ -87,6 +87,7 @@ def _rooms(rooms: Rooms, jobs: Mapping[str, str]) -> Raw:
         "wanted": rooms.wanted,
         "unit": rooms.unit,
         "required": rooms.required,
+        **({"podsInNoSlice": rooms.left} if rooms.left else {}),
         "domains": [
             {
                 "name": each.domain,
@@ -106,6 +107,9 @@ def _room_lines(rooms: Rooms) -> Iterator[str]:
     units = rooms.unit if rooms.wanted == 1 else rooms.unit.replace("pod", "pods", 1).replace("slice", "slices", 1)
     where = f"in one {level}" if rooms.required else f"close together, by {level}"
     yield f"Topology: pod set {rooms.pod_set} asks for {rooms.wanted} {units} {where} of flavor {rooms.flavor}"
+    if rooms.left:
+        verb = "pods are" if rooms.left > 1 else "pod is"
+        yield f"{rooms.left} {verb} in no whole slice: no domain is given for {'them' if rooms.left > 1 else 'it'}"
     rows: list[tuple[str, ...]] = [(level.upper(), "ROOM NOW", "IF EMPTY", "TAKEN BY")]
     for each in rooms.domains:
         taken = [f"{key}: {pods} pod{'s' if pods > 1 else ''}" for key, pods in each.taken]

@@ -221,8 +221,9 @@ def _unscheduled(pod: Raw, scheduled: Raw, age: float) -> Trouble | None:
             return None
         return Trouble(
             reason,
-            "Pending: it has no domain of the topology yet; it gets one when a pod that has its place has ended,"
-            " unless its node selector or its labels contradict the domains in the status of the Workload",
+            "Pending: it has no domain of the topology yet; it gets one when a pod that has its place has ended, unless"
+            " its node selector contradicts the domains in the status of the Workload, or it is beyond the last whole"
+            " slice",
         )
     return Trouble(reason, "Pending: quota for it is not admitted yet")
 

@@ -173,7 +173,7 @@ class TopologyUngater:
             self._count(workload, given)
 
     async def _fence(self, key: Key, pod: PodOfWorkload) -> None:
-        """Changes the version of a pod on which another process may have decided. A write that is refused here is refused
+        """Changes the version of a pod on which another process may have decided. A write refused here is refused
         to that process, too.
         """
         with contextlib.suppress(Forbidden, Invalid):

@@ -50,7 +50,8 @@ class DomainRoom:
 class Rooms:
     """The domains of a level in which a pod set might be placed, those with most room first; ``more`` are not listed.
 
-    ``wanted`` are units: pods, or slices of them. ``level`` is a node label.
+    ``wanted`` are units: pods, or slices of them; ``left`` are pods beyond the last whole slice, which are not placed.
+    ``level`` is a node label.
     """
 
     pod_set: str
@@ -61,6 +62,7 @@ class Rooms:
     required: bool
     domains: tuple[DomainRoom, ...]
     more: int = 0
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,7 @@ def _rooms(domains: Domains, asked: Asked, flavor: str, held: Iterable[Reservati
         wanted.required,
         shown,
         max(0, len(order) - MOST_DOMAINS),
+        asked.count % size,
     )
 
 

@@ -406,6 +406,12 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         " kubernetes.io/hostname",
     ),
     Rule(
+        "topology-slices-uneven",
+        "The size of the slices does not divide the number of pods.",
+        _of_queue(topology.uneven),
+        example="1 pod of 5 never runs: slices have 2 pods, and only whole ones are placed; ask for 4 or 6 pods",
+    ),
+    Rule(
         "topology-too-small",
         "No domain of the topology could ever hold the pods.",
         _of_queue(topology.too_small),

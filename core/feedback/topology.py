@@ -78,6 +78,23 @@ def no_level(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[s
                 return
 
 
+def uneven(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """Pods beyond the last whole slice: the Workload is admitted without them, and their scheduling gate stays."""
+    kind = lookup.state.placement
+    if kind is None or job.units > 1 or not _topologies(queue, kind, lookup):
+        return
+    for pod_set in _asking(job):
+        size = pod_set.topology.slices[0][1] if pod_set.topology is not None and pod_set.topology.slices else 1
+        left = pod_set.count % size if size > 0 else 0
+        if left:
+            whole = pod_set.count - left
+            numbers = f"{whole} or {whole + size}" if whole else f"{size}"
+            pods = f"{left} pod{'s' if left > 1 else ''}"
+            fact = f"{pods} of {pod_set.count} never run{'' if left > 1 else 's'}: slices have {size} pods"
+            yield fitted(f"{fact}, and only whole ones are placed; ask for {numbers} pods", fact)
+            return
+
+
 def too_small(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """Pods for which no domain would have room if no other workload used anything."""
     for wanted in _wanted(job, queue, lookup):

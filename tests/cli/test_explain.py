@@ -11,7 +11,8 @@ from cli.explained import jobs_of, plain, text
 from cli.live import Seen
 from cli.manifests import Mistakes, documents
 from controller.settings import ControllerSettings
-from core.explain.explanation import Explanation
+from core.explain.explanation import DomainRoom, Explanation, Rooms
+from core.model import Key
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "main"}
@@ -479,3 +480,10 @@ def test_the_workload_of_a_group_has_the_name_of_its_owner() -> None:
     told = answer([*QUEUES, group], "workload/job-store", "team-a", NOW)
     assert isinstance(told, Explanation), told
     assert text(told, jobs_of([group])).startswith("team-a/store (Workload job-store): waiting")
+
+
+def test_pods_that_are_in_no_whole_slice_are_named() -> None:
+    rooms = Rooms("main", "tas", "cloud/rack", 2, "slice of 2 pods", True, (DomainRoom("a", 1, 2),), left=1)
+    printed = text(Explanation(Key("ns", "job"), "waiting", rooms=(rooms,)))
+    assert "1 pod is in no whole slice: no domain is given for it" in printed
+    assert plain(Explanation(Key("ns", "job"), "waiting", rooms=(rooms,)))["topology"][0]["podsInNoSlice"] == 1

@@ -125,8 +125,8 @@ CASES: dict[str, tuple[Running, str]] = {
     "a domain of a topology is missing": (
         told(unscheduled("a", "", "SchedulingGated", "kueue.x-k8s.io/topology"), pod("b")),
         "SchedulingGated: 1 of 2 pods is Pending: it has no domain of the topology yet; it gets one when a pod that has"
-        " its place has ended, unless its node selector or its labels contradict the domains in the status of the"
-        " Workload",
+        " its place has ended, unless its node selector contradicts the domains in the status of the Workload, or it is"
+        " beyond the last whole slice",
     ),
     "no scheduler": (
         told(

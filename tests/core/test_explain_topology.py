@@ -88,6 +88,14 @@ def test_a_restart_that_would_make_room_is_named() -> None:
     )
 
 
+def test_pods_that_are_in_no_whole_slice_are_told() -> None:
+    found = racks(cpu=2)
+    cycle(put(found, asks("sliced", 11, 1, TopologyRequest(slices=((RACK, 2),)))))
+    answer = told(found, "sliced")
+    (rooms,) = answer.rooms
+    assert (rooms.wanted, rooms.unit, rooms.left) == (5, "slice of 2 pods", 1)
+
+
 def test_without_a_topology_there_are_no_rooms() -> None:
     found = state(cluster_queue("cq", 1), policy=SchedulingPolicy(topology=TopologyPolicy()))
     put(found, workload("job", 2))

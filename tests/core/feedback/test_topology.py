@@ -128,6 +128,21 @@ CASES = [
     ),
     pytest.param({"unconstrained": True}, 24, "", "", id="anywhere"),
     pytest.param(
+        {"slices": (("rack", 2),)},
+        5,
+        "topology-slices-uneven",
+        "1 pod of 5 never runs: slices have 2 pods, and only whole ones are placed; ask for 4 or 6 pods",
+        id="a pod is left over",
+    ),
+    pytest.param(
+        {"required": "block", "slices": (("rack", 8), ("kubernetes.io/hostname", 2))},
+        6,
+        "topology-slices-uneven",
+        "6 pods of 6 never run: slices have 8 pods, and only whole ones are placed; ask for 8 pods",
+        id="no slice is whole",
+    ),
+    pytest.param({"required": "block", "slices": (("rack", 2),)}, 6, "", "", id="whole slices"),
+    pytest.param(
         {"required": "row"},
         1,
         "topology-level-not-found",
