@@ -309,6 +309,12 @@ HOOKS: dict[str, About] = {
     "/feedback-apps-v1-statefulset": About(
         "apps", "v1", "statefulsets", _stranger("StatefulSet", "apps/v1", {"template": _TEMPLATE}), _BOTH
     ),
+    **{
+        f"/validate-apps-v1-{kind.lower()}-marks": About(
+            "apps", "v1", f"{kind.lower()}s", _stranger(kind, "apps/v1", {"template": _TEMPLATE}), ("UPDATE",)
+        )
+        for kind in ("ReplicaSet", "StatefulSet")
+    },
     "/feedback-batch-v1-cronjob": About(
         "batch",
         "v1",

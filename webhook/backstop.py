@@ -26,7 +26,7 @@ from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
 from core.jobs.owners import KNOWN, kind_and_group
 from core.model import Raw
-from webhook import living_pods
+from webhook import living_pods, template_marks
 from webhook.chart import ACTIONS, HEAD, PLACEHOLDERS, POLICIES, SUSPENDING, unless_all
 from webhook.claims import NOT_CONTROLLED
 from webhook.configurations import GROUP_VERSION, HookOptions, namespace_selector, queued_now_or_before, written_by
@@ -38,7 +38,6 @@ BY_HAND: Final = "the job waits in its LocalQueue and is started when its worklo
 MOVED: Final = "a job keeps its queue name unless it is suspended"
 LABELLED: Final = "the label controller-uid is set by the Job controller: create the pod without it"
 BELOW: Final = "only the controller of the job above it gives this object more pods: change that job instead"
-UNMARKED: Final = "the pods wait for quota by these marks of the template: change the object above it instead"
 UNSUSPENDED: Final = "a job that names a queue is created suspended: set {field} to {value}"
 
 
@@ -214,37 +213,18 @@ def _below_a_job(trust: Trust) -> str:
 
 def _of_marks(options: HookOptions) -> list[Raw]:
     """Returns the policy that pods wait for quota although a tenant changes the template of the ReplicaSet below a
-    Deployment, or of the StatefulSet below a LeaderWorkerSet: no webhook sees these, and their controllers create again
-    whatever the guard deletes. A StatefulSet of its own is queued itself, and its webhook marks it.
+    Deployment, or of the StatefulSet below a LeaderWorkerSet.
     """
-    references = "oldObject.metadata.ownerReferences"
-    controlled = f"has({references}) && {references}.exists(o, has(o.controller) && o.controller"
-    template = ("spec", "template", "metadata")
-    marked = f"'{Annotation.POD_SUSPENDING_PARENT}' in {_field('oldObject', (*template, 'annotations'))}"
     conditions = [
         _by_others(options.trust),
-        {"name": "marked", "expression": f"{_there('oldObject', (*template, 'annotations'))} && {marked}"},
-        {"name": "below", "expression": f"request.resource.resource == 'replicasets' || ({controlled}))"},
+        {"name": "marked", "expression": template_marks.marked()},
+        {"name": "below", "expression": template_marks.BELOW},
     ]
-    kept = [
-        f"({_value_at('oldObject', (*template, field), key)}) == ({_value_at('object', (*template, field), key)})"
-        for field, key in (
-            ("annotations", Annotation.POD_SUSPENDING_PARENT),
-            ("labels", Label.QUEUE_NAME),
-            ("labels", Label.MANAGED),
-        )
-    ]
-    expression = f"({' && '.join(kept)}) || ({controlled} && {options.trust.creates}))"
-    validation = {"expression": expression, "message": UNMARKED, "reason": "Forbidden"}
-    resources = ["replicasets", "statefulsets"]
+    expression = template_marks.kept(options.trust)
+    validation = {"expression": expression, "message": template_marks.KEPT, "reason": "Forbidden"}
+    resources = [*template_marks.RESOURCES.values()]
     rules = [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": resources}]
     return _validating("keep-marks", rules, conditions, [validation], options)
-
-
-def _value_at(variable: str, path: FieldPath, key: str) -> str:
-    """CEL: a label or annotation, '' where there is none."""
-    values = _field(variable, path)
-    return f"{_there(variable, path)} && '{key}' in {values} ? {values}['{key}'] : ''"
 
 
 def _of_pods(options: HookOptions) -> list[Raw]:

@@ -20,7 +20,7 @@ from core.jobs.fields import dotted
 from core.jobs.kind import JobKind
 from core.matching.namespaces import never_managed
 from core.model import Raw
-from webhook import living_pods, workload_changes
+from webhook import living_pods, template_marks, workload_changes
 from webhook.hooks import Hook, HookPhase, Reach, hooks
 from webhook.settings import ControllerAccount, WebhookSettings
 from webhook.trust import OF_THE_CLUSTER, Trust
@@ -127,7 +127,10 @@ def webhook(hook: Hook, options: HookOptions) -> Raw:
 
 _STRANGERS: Final = frozenset({Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.UNMANAGED_JOBS, Reach.DELETED_BY_HAND})
 MANAGED_NAMESPACES: Final = frozenset(
-    {Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED, Reach.CLAIMS, Reach.COUNTED_PODS}
+    {
+        *(Reach.QUEUED_JOBS, Reach.UNQUEUED_JOBS, Reach.MISPLACED),
+        *(Reach.CLAIMS, Reach.COUNTED_PODS, Reach.MARKED_TEMPLATES),
+    }
 )
 """The rules for objects of managed namespaces only."""
 
@@ -172,6 +175,8 @@ def match_conditions(hook: Hook, options: HookOptions) -> list[Raw]:
         return [{"name": "claims-an-owner", "expression": _claims(options.trust)}]
     if hook.reach is Reach.COUNTED_PODS:
         return [{"name": "changes-what-counts", "expression": living_pods.refused(options.trust)}]
+    if hook.reach is Reach.MARKED_TEMPLATES:
+        return [{"name": "changes-marks", "expression": template_marks.refused(options.trust)}]
     conditions = []
     kind, queued_jobs = hook.job_kind, hook.reach is Reach.QUEUED_JOBS
     if queued_jobs and kind is not None and kind.selector and "UPDATE" in hook.operations:

@@ -20,7 +20,7 @@ from api.structural import Form
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB, POD
 from core.jobs.pod_owners import FORM, POD_OWNERS, PodOwner
-from webhook import advice, jobs, kinds, living_pods, pod_owners, strangers
+from webhook import advice, jobs, kinds, living_pods, pod_owners, strangers, template_marks
 from webhook import claims as claimed
 from webhook.review import Request, Response
 from webhook.settings import Context, WebhookSettings
@@ -48,6 +48,7 @@ class Reach(enum.Enum):
     CHECKED_WORKLOADS = "Workloads that are created, or changed in what a rule reads"
     CLAIMS = "objects that name an owner whose controller did not write them, in namespaces we manage"
     COUNTED_PODS = "pods in which somebody changes what they are counted by, in namespaces we manage"
+    MARKED_TEMPLATES = "objects below others in whose template somebody changes by what pods wait, in the same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +276,24 @@ _COUNTED_PODS: Final = Hook(
 )
 """Whatever is enabled: the pods of every kind of job are counted."""
 
+_MARKED_TEMPLATES: Final = tuple(
+    Hook(
+        name=f"v{kind.lower()}-marks.kb.io",
+        path=f"/validate-apps-v1-{kind.lower()}-marks",
+        phase=HookPhase.VALIDATING,
+        group="apps",
+        version="v1",
+        resources=(plural,),
+        operations=("UPDATE",),
+        kind=kind,
+        reach=Reach.MARKED_TEMPLATES,
+        handler=template_marks.validate,
+        form=template_marks.FORM,
+        needed=_without_policies,
+    )
+    for kind, plural in template_marks.RESOURCES.items()
+)
+
 _ALWAYS: Final = ("CREATE", "UPDATE")
 _MISPLACED: Final = (
     _misplaced("Pod", "", "pods", ("CREATE",)),
@@ -290,6 +309,7 @@ HOOKS: Final[tuple[Hook, ...]] = (
     *(hook for kind in ALL for hook in _of_jobs(kind)),
     *(hook for owner in POD_OWNERS for hook in _of_pod_owner(owner)),
     _COUNTED_PODS,
+    *_MARKED_TEMPLATES,
     _of_ours(_M, Kind.CLUSTER_QUEUE, (Plural.CLUSTER_QUEUES,), kinds.keep_while_in_use),
     _of_ours(_M, Kind.RESOURCE_FLAVOR, (Plural.RESOURCE_FLAVORS,), kinds.keep_while_in_use),
     replace(

@@ -50,15 +50,20 @@ def document_of(response: aiohttp.ClientResponse, body: bytes) -> Raw:
     return document
 
 
-async def lines_of(response: aiohttp.ClientResponse, most: int = LINE_CAP_BYTES) -> AsyncIterator[bytes]:
+async def lines_of(
+    response: aiohttp.ClientResponse, most: int = LINE_CAP_BYTES, *, skip: bool = True
+) -> AsyncIterator[bytes]:
     """Splits a stream at newlines in linear time. An unfinished last line is dropped: it is half an event.
 
-    A line over ``most`` bytes is returned as ``b""``; empty lines are skipped.
+    A line over ``most`` bytes is returned as ``b""``, or raises ``TooLarge`` as soon as it is that long, if it is not
+    to be skipped: it may have no end. Empty lines are skipped.
     """
     parts: list[bytes] = []
     held = 0
     async for chunk in response.content.iter_any():
         pieces = chunk.split(b"\n")
+        if not skip and (held + len(pieces[0]) > most or max(map(len, pieces)) > most):
+            raise TooLarge(response.status, "TooLarge", f"an event of more than {most:,} bytes is not read")
         for piece in pieces[:-1]:
             if not piece and not held:
                 continue

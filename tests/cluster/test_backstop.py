@@ -20,7 +20,8 @@ from tests.cluster.world import World
 from tests.core.jobs.test_jobset import job_set
 from tests.eventually import WAIT, eventually
 from tests.serving import AS_US
-from webhook.backstop import BELOW, BY_HAND, LABELLED, MOVED, RESIZED, UNMARKED, policies
+from webhook import template_marks
+from webhook.backstop import BELOW, BY_HAND, LABELLED, MOVED, RESIZED, policies
 from webhook.claims import NOT_CONTROLLED
 from webhook.configurations import HookOptions
 from webhook.settings import ControllerAccount, TrustedControllers, WebhookSettings
@@ -339,9 +340,9 @@ def test_the_template_below_a_queued_deployment_keeps_its_marks(
         return by_tenant("patch", kind, name, "--type=merge", "-p", change)
 
     for kind in ("replicaset", "statefulset"):
-        assert UNMARKED in patched(kind, "marked", annotations={Annotation.POD_SUSPENDING_PARENT: None})
-        assert UNMARKED in patched(kind, "marked", annotations=None)  # type: ignore[arg-type]
-        assert UNMARKED in patched(kind, "marked", labels={Label.QUEUE_NAME: "other"})
+        assert template_marks.KEPT in patched(kind, "marked", annotations={Annotation.POD_SUSPENDING_PARENT: None})
+        assert template_marks.KEPT in patched(kind, "marked", annotations=None)  # type: ignore[arg-type]
+        assert template_marks.KEPT in patched(kind, "marked", labels={Label.QUEUE_NAME: "other"})
         assert patched(kind, "marked", annotations={"mine": "yes"}) == ""
         assert by_tenant("scale", kind, "marked", "--replicas=0") == ""
     assert patched("statefulset", "alone", annotations={Annotation.POD_SUSPENDING_PARENT: None}) == "", "it is its own"

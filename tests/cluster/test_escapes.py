@@ -20,7 +20,7 @@ from core.model import Raw
 from devcluster.components import CONTROLLER_MANAGER
 from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import tenant
-from tests.cluster.world import World, condition, job
+from tests.cluster.world import World, condition, job, ours
 from tests.observing import observing
 from tests.serving import Served
 from webhook.configurations import Endpoint, HookOptions, validating
@@ -302,6 +302,104 @@ def test_a_job_does_not_follow_an_owner_that_did_not_create_it(world: World, by_
         assert "only the controller of an owner" in by_tenant("create", "-f", "-", stdin=made).stderr
 
 
+def waiting_set() -> Raw:
+    """A ReplicaSet whose pods wait for quota, as that of a Deployment in a queue: so far it has none."""
+    marks = {"kueue.x-k8s.io/pod-suspending-parent": "deployment"}
+    labels = {"app": "a", "kueue.x-k8s.io/queue-name": "team"}
+    containers = [{"name": "main", "image": "none"}]
+    template = {"metadata": {"annotations": marks, "labels": labels}, "spec": {"containers": containers}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "a"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "waits"}, "spec": spec}
+
+
+def unmark(field: str, key: str) -> tuple[str, ...]:
+    """Takes a mark out of the template of that ReplicaSet."""
+    change = {"spec": {"template": {"metadata": {field: {f"kueue.x-k8s.io/{key}": None}}}}}
+    return "patch", "replicaset", "waits", "--type=merge", "-p", json.dumps(change)
+
+
+def test_the_marks_by_which_pods_of_a_replica_set_wait_are_not_the_tenants(world: World, by_tenant: Tenant) -> None:
+    world.create(waiting_set())
+    for field, key in (("annotations", "pod-suspending-parent"), ("labels", "queue-name")):
+        assert "the pods wait for quota by these marks" in by_tenant(*unmark(field, key)).stderr
+    assert by_tenant("scale", "replicaset", "waits", "--replicas=0").returncode == 0
+    own = {"spec": {"template": {"metadata": {"labels": {"mine": "yes"}}}}}
+    assert by_tenant("patch", "replicaset", "waits", "--type=merge", "-p", json.dumps(own)).returncode == 0
+
+
+def test_a_job_that_was_suspended_by_hand_is_not_started_by_hand_beside_its_pods(
+    world: World, by_tenant: Tenant
+) -> None:
+    world.queue("team", 2)
+    world.job("turns", "team", pods=2, seconds=600)
+    world.until("its pods are there", lambda: len(pods(world)) == 2)
+    kept = json.dumps({"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking", "example.com/late"]}})
+    first = pods(world)
+    for name in first:
+        by_tenant("patch", "pod", name, "--type=merge", "-p", kept, check=True)
+    before = world.version("jobs")
+    by_tenant(*patch("turns", {"spec": {"suspend": True}}), check=True)
+    told = by_tenant(*patch("turns", {"spec": {"suspend": False}}), check=True)
+    assert "suspend" in told.stderr, "a warning"
+    world.until("its pods terminate", lambda: world.jobs()["turns"]["status"].get("terminating") == 2)
+    by_tenant(*patch("turns", {"spec": {"suspend": False}}), check=True)
+    by_tenant("annotate", "job", "turns", "then=that", check=True)
+    states = world.seen("jobs", before, lambda found: "then" in found["metadata"].get("annotations", {}))
+    assert all(state["spec"]["suspend"] for state in states)
+    assert pods(world) == first
+    for name in first:
+        by_tenant("patch", "pod", name, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=True)
+    world.until("it runs when they are gone", lambda: len({*pods(world)} - {*first}) == 2 == len(pods(world)))
+
+
+def test_a_job_does_not_take_the_workload_of_another_one(world: World, by_tenant: Tenant) -> None:
+    both(world, "holds", "waits")
+    name = world.workload("holds")["metadata"]["name"]
+    for each in ("taker", "waits"):
+        label = {"metadata": {"labels": {"kueue.x-k8s.io/prebuilt-workload-name": name}}}
+        taker = job(each, "team", cpu=1, pods=2, seconds=600, labels=label["metadata"]["labels"])
+        if each == "taker":
+            by_tenant("create", "-f", "-", stdin=json.dumps(taker), check=True)
+        else:
+            by_tenant(*patch(each, label))  # may be refused
+    world.until("it has an event", lambda: world.events("Job", "taker"))
+    assert world.running() == {"holds"} and world.used("team")[0] == "2"
+    assert world.condition("holds", "Finished") == ("", "", "")
+
+
+def test_a_pod_that_is_created_with_the_token_of_a_pod_of_the_job_has_no_quota_of_its_own(
+    world: World, by_tenant: Tenant
+) -> None:
+    """Admission believes the pod, as it must believe the driver of a SparkApplication; the guard counts."""
+    world.merge(ours("ResourceFlavor", world.namespace, {}), {"spec": {"nodeLabels": None}})
+    world.queue("team", 1)
+    made = job("driver", "team", cpu=1, pods=1, seconds=600)
+    made["spec"]["template"]["spec"]["serviceAccountName"] = "tenant"
+    world.create(made)
+    (first,) = world.until("it runs", lambda: on_nodes(world))
+    uid = world.get("pods", first)["metadata"]["uid"]
+    bound = ("--bound-object-kind=Pod", f"--bound-object-name={first}", f"--bound-object-uid={uid}")
+    token = by_tenant("create", "token", "tenant", *bound, check=True).stdout.strip()
+    above = {"apiVersion": "v1", "kind": "Pod", "name": first, "uid": uid, "controller": True}
+    spec = made["spec"]["template"]["spec"]
+    for number in range(3):
+        metadata = {"name": f"more-{number}", "ownerReferences": [above]}
+        found = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        by_tenant("create", "-f", "-", f"--token={token}", stdin=found, check=True)
+    world.until("they are stopped", lambda: not {*pods(world)} & {"more-0", "more-1", "more-2"})
+    world.until("and so is the job", lambda: "EvictedDueToPodsWithoutQuota" in told_of(world))
+
+
+def on_nodes(world: World) -> list[str]:
+    """The pods that have a node."""
+    return [each["metadata"]["name"] for each in world.get("pods")["items"] if each["spec"].get("nodeName")]
+
+
+def told_of(world: World) -> set[str]:
+    """The reasons of all events of the namespace."""
+    return {each["reason"] for each in world.get("events")["items"]}
+
+
 POLICIES = "validatingadmissionpolicybindings"
 WEBHOOKS = "validatingwebhookconfigurations"
 
@@ -319,7 +417,10 @@ def without_policies(world: World, served: Served) -> Iterator[None]:
     there = {each["name"] for each in live["webhooks"]}
     wanted["metadata"]["name"] = "second-line"
     wanted["webhooks"] = [each for each in wanted["webhooks"] if each["name"] not in there]
-    assert [each["name"] for each in wanted["webhooks"]] == ["vjob-owner.kb.io", "vpod-counted.kb.io"]
+    assert [each["name"] for each in wanted["webhooks"]] == [
+        *("vjob-owner.kb.io", "vpod-counted.kb.io"),
+        *("vreplicaset-marks.kb.io", "vstatefulset-marks.kb.io"),
+    ]
     bindings = json.loads(kubectl("get", POLICIES, "-o", "json").stdout)
     for each in bindings["items"]:
         del each["metadata"]["resourceVersion"], each["metadata"]["uid"]
@@ -350,6 +451,10 @@ def test_webhooks_hold_what_policies_would(world: World, by_tenant: Tenant) -> N
     told = by_tenant("label", "pod", waits, "kueue.x-k8s.io/podset-").stderr
     assert "metadata.labels[kueue.x-k8s.io/podset]: Forbidden: quota is counted by it" in told
     assert by_tenant("label", "pod", waits, "mine=yes").returncode == 0
+    world.create(waiting_set())
+    told = by_tenant(*unmark("annotations", "pod-suspending-parent")).stderr
+    assert "vreplicaset-marks.kb.io" in told and "the pods wait for quota by these marks" in told
+    assert by_tenant("label", "replicaset", "waits", "mine=yes").returncode == 0
 
 
 def refused_by_webhook(done: subprocess.CompletedProcess[str]) -> str:

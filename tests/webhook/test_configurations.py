@@ -146,7 +146,7 @@ def test_a_hook_that_may_refuse_gets_only_queued_jobs_and_seiretsus_kinds() -> N
             (rule,) = webhook["rules"]
             ours = rule["apiGroups"] == ["kueue.x-k8s.io"]
             conditions = [condition["name"] for condition in webhook.get("matchConditions", ())]
-            few = conditions in (["queued"], ["claims-an-owner"], ["changes-what-counts"])
+            few = conditions in (["queued"], ["claims-an-owner"], ["changes-what-counts"], ["changes-marks"])
             assert ours or webhook["failurePolicy"] == "Ignore" or few, webhook["name"]
 
 
@@ -225,8 +225,8 @@ def test_kueues_names_and_paths_are_kept() -> None:
         for configuration in (mutating(HookOptions()), validating(HookOptions()))
         for webhook in configuration["webhooks"]
     }
-    own = {name for name in found if "-owner" in name or "-counted" in name}
-    assert own == {"mjob-owner.kb.io", "vjob-owner.kb.io", "vpod-counted.kb.io"}, "which Kueue does not have"
+    own = {name for name in found if any(word in name for word in ("-owner", "-counted", "-marks"))}
+    assert own == {*OTHERS}, "which Kueue does not have"
     assert {name: path for name, path in found.items() if name not in own} == {
         "mjob.kb.io": "/mutate-batch-v1-job",
         "mjob-default.kb.io": "/mutate-batch-v1-job-default",
@@ -339,7 +339,8 @@ def test_objects_of_other_kinds_are_sent_only_if_they_name_a_queue(hook: str, ma
     assert all(cel.evaluate(each["expression"], variables) is True for each in conditions) is reaches
 
 
-OTHERS = ("mjob-owner.kb.io", "vjob-owner.kb.io", "vpod-counted.kb.io")
+MARKS = ("vreplicaset-marks.kb.io", "vstatefulset-marks.kb.io")
+OTHERS = ("mjob-owner.kb.io", "vjob-owner.kb.io", "vpod-counted.kb.io", *MARKS)
 
 
 def test_what_the_policies_refuse_needs_no_hook_where_they_are_enforced() -> None:

@@ -114,6 +114,7 @@ OTHERS = [
         ("v1", "Pod", POD),
         ("apps/v1", "Deployment", {"template": FULL_JOB["spec"]["template"]}),
         ("apps/v1", "StatefulSet", {"template": FULL_JOB["spec"]["template"]}),
+        ("apps/v1", "ReplicaSet", {"template": FULL_JOB["spec"]["template"]}),
         (
             "leaderworkerset.x-k8s.io/v1",
             "LeaderWorkerSet",

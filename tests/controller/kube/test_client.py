@@ -1,4 +1,5 @@
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -174,6 +175,32 @@ async def test_an_answer_over_the_limit_is_not_read(proxy: FaultProxy, server: S
             await client.get(THINGS, "large", "ns")
         with pytest.raises(TooLarge):
             await client.list(THINGS)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br"])
+async def test_an_answer_that_is_compressed_is_not_unpacked(client: Client, proxy: FaultProxy, encoding: str) -> None:
+    """A megabyte may become a gigabyte, and takes all of the time meanwhile."""
+    packed = Answer(200, gzip.compress(b"{}"), "application/json", {"Content-Encoding": encoding})
+    proxy.inject(packed, packed)
+    with pytest.raises(Unintelligible, match="Content-Encoding"):
+        await client.get(THINGS, "a", "ns")
+    with pytest.raises(Unintelligible, match="Content-Encoding"):
+        async with aclosing(client.watch(THINGS, "ns", params={})) as lines:
+            async for _ in lines:
+                pass
+
+
+async def test_an_event_that_never_ends_is_given_up_at_the_limit(proxy: FaultProxy) -> None:
+    """Of a server that is not trusted: else as much is read as it sends."""
+    endless = Answer(200, b'{"type":"ADDED"}\n' + b"x" * 5000, "application/json")
+    proxy.inject(endless)
+    seen = []
+    async with Client(proxy.connection, largest_line=1000, heaviest=100_000) as client:
+        with pytest.raises(TooLarge, match=r"an event of more than 1,000 bytes"):
+            async with aclosing(client.watch(THINGS, "ns", params={})) as lines:
+                async for line in lines:
+                    seen.append(line)
+    assert len(seen) <= 1
 
 
 @pytest.mark.parametrize("fault", [Reset(), Reset(5, reaches=True), Truncate(5)], ids=["reset", "reset in body", "cut"])
