@@ -54,11 +54,12 @@ MOST_OPEN = 60
 NODES = 4
 ACCOUNT = "system:serviceaccount:default:default"
 """The account of ``serve``, which only it uses."""
+WRITES, READS = ("create", "update", "patch", "delete"), ("get", "list", "watch")
 POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "users": [ACCOUNT], "verbs": ["create", "update", "patch", "delete"]}],
+    "rules": [{"level": "Metadata", "users": [ACCOUNT], "verbs": [*WRITES, *READS]}],
 }
 JOB = re.compile(
     r"^(?:[a-z-]+?-)??(" + "|".join(sorted((case.name for case in CASES), key=len, reverse=True)) + r")-(\d+)\b"
@@ -224,17 +225,22 @@ def twice(workloads: Iterable[str]) -> list[str]:
     return sorted(name for name, count in made.items() if name and count > 1 and name.rpartition("-")[0] not in several)
 
 
-def written(log: Path) -> dict[str, Counter[str]]:
-    """The successful writes of ``serve`` in the audit log: by kind, and '' for what belongs to no job, by resource."""
-    found: dict[str, Counter[str]] = {}
+def requested(log: Path) -> tuple[dict[str, Counter[str]], Counter[str]]:
+    """The successful writes of ``serve`` in the audit log: by kind, and '' for what belongs to no job, by resource; and
+    its reads, by verb and resource.
+    """
+    found, reads = dict[str, Counter[str]](), Counter[str]()
     for line in log.read_text().splitlines():
         entry = json.loads(line)
         if entry["responseStatus"]["code"] < 300 and "objectRef" in entry:
             about = entry["objectRef"]
             resource = "/".join(filter(None, (about["resource"], about.get("subresource", ""))))
             kind = job_of(about.get("name", "")).rpartition("-")[0]
-            found.setdefault(kind, Counter())[resource] += 1
-    return found
+            if entry["verb"] in WRITES:
+                found.setdefault(kind, Counter())[resource] += 1
+            else:
+                reads[f"{entry['verb']} {resource}"] += 1
+    return found, reads
 
 
 def rows(made: dict[str, Counter[str]], jobs: Counter[str]) -> list[tuple[object, ...]]:
@@ -281,19 +287,20 @@ def main() -> None:
             seconds = time.monotonic() - began
             kills.stop()
             observed = observer.end()
-        usage, made = Usage.of(kills.process.pid), written(log)
+        usage, (made, reads) = Usage.of(kills.process.pid), requested(log)
     # a job whose Workload was being written at a kill may have another one
     several = [] if kills.count else twice(observed.workloads)
     broken = [*observed.broken, *(f"{name} got several Workloads" for name in several)]
     print(f"{counts.total()} jobs of {len(counts)} kinds in {seconds:.0f} s; {observed.evictions} evictions", end="; ")
     print(f"{kills.count} kills; {observed.changes} changes observed, {observed.admissions} admissions", end="; ")
     print(f"a pod ran without quota for {observed.without_quota:.1f} s at most")
-    print(f"serve: CPU {usage.cpu_seconds:.1f} s, largest memory {usage.peak:.0f} MiB")
+    spent = f"CPU {usage.cpu_seconds:.1f} s, {usage.user_seconds:.1f} of them outside of the kernel"
+    print(f"serve: {spent}; largest memory {usage.peak:.0f} MiB; {reads.total()} reads, {reads['list pods']} of pods")
     table("writes of serve, a job", ("kind", "jobs", "Workloads", "others", "together", "events"), rows(made, counts))
     table("writes of serve that belong to no job", ("resource", "writes"), sorted(made.get("", Counter()).items()))
     for each in broken:
         print(f"BROKEN: {each}")
-    save({"seconds": seconds, "cpu": usage.cpu_seconds, "writes": made, "broken": broken}, chosen.json)
+    save({"seconds": seconds, "usage": usage._asdict(), "reads": reads, "writes": made, "broken": broken}, chosen.json)
     raise SystemExit(bool(broken))
 
 

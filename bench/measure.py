@@ -140,11 +140,14 @@ async def _metrics(connection: Connection) -> str:
 
 
 class Usage(NamedTuple):
-    """Returns the usage of a process: CPU seconds, and resident memory now and at its peak in MiB."""
+    """Returns the usage of a process: CPU seconds, and resident memory now and at its peak in MiB. ``user_seconds`` are
+    those without the kernel's, which depend less on what else the machine does.
+    """
 
     cpu_seconds: float
     rss: float
     peak: float
+    user_seconds: float = 0.0
 
     @classmethod
     def of(cls, pid: int) -> "Usage":
@@ -152,7 +155,12 @@ class Usage(NamedTuple):
         stat = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
         ticks = int(stat[11]) + int(stat[12])
-        return cls(ticks / 100, int(status["VmRSS"].split()[0]) / 1024, int(status["VmHWM"].split()[0]) / 1024)
+        return cls(
+            ticks / 100,
+            int(status["VmRSS"].split()[0]) / 1024,
+            int(status["VmHWM"].split()[0]) / 1024,
+            int(stat[11]) / 100,
+        )
 
 
 def weigh(pid: int, nice: int) -> bool:

@@ -277,7 +277,7 @@ async def start(plane: ControlPlane, client: Client, scratch: Path, port: int, p
         stopping = time.monotonic()
     finally:
         await asyncio.to_thread(serving.__exit__, None, None, None)
-    return Started(webhooks, ready, first, *usage, time.monotonic() - stopping)
+    return Started(webhooks, ready, first, *usage[:3], time.monotonic() - stopping)
 
 
 def answering(port: int) -> float:

@@ -18,6 +18,7 @@ from api.names import GROUP, LEADER_ELECTION_ID, Condition, Event, Finalizer
 from app.published import Published
 from cli.main import COMMANDS
 from core.diagnosis.findings import RULES
+from core.guard.judge import Excess, sentence
 from core.model import FlavorResource, messages
 from core.workload import lifecycle
 from webhook.hooks import HOOKS
@@ -53,6 +54,8 @@ OURS: Final[dict[str, Callable[[], str]]] = {
     "ClusterQueue ... is inactive": lambda: messages.inactive("team-a"),
     "PodsRemain": lambda: Condition.PODS_REMAIN,
     "WorkloadCreatedAgain": lambda: Event.WORKLOAD_CREATED_AGAIN,
+    "Pods run without quota: the pods request 6 cpu, 4 admitted": lambda: sentence([Excess("cpu", 6000, 4000)]),
+    "Pods run without quota: 3 pods run, 2 admitted": lambda: sentence([Excess("pods", 3, 2)]),
     "invalid Configuration:": refused,
     "the webhook ... has no caBundle": lambda: source(Published._judge, "the webhook {webhook", "has no caBundle"),
     "/readyz": lambda: "/readyz",
@@ -62,6 +65,7 @@ THEIRS: Final[dict[str, tuple[str, ...]]] = {
     'failed calling webhook "mjob.kb.io": ... connect: connection refused': tuple(hook.name for hook in HOOKS),
     'failed calling webhook ...: service "seiretsu-webhook-service" not found': ("seiretsu-webhook-service",),
     "x509: certificate signed by unknown authority": (),
+    "quantities must match the regular expression ...": (),
     f"conversion webhook for {GROUP}/v1beta1 ... failed": tuple(each.name for kind in KINDS for each in kind.versions),
     "Terminating": (),
     f"{Finalizer.RESOURCE_IN_USE} in 1 resource instances": (Finalizer.RESOURCE_IN_USE,),

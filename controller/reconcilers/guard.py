@@ -54,6 +54,10 @@ SETTLE_SECONDS: Final = 0.5
 """How often pods whose owners are not known yet are looked at again."""
 SWEEP_SECONDS: Final = 30.0
 """How often all pods are looked at that are counted for no job, or terminate."""
+SOON_SECONDS: Final = 1.0
+IMPATIENT_SECONDS: Final = 600.0
+"""When a job of a namespace has ended and left pods that nobody deleted, the next ones have only so short a time to
+delete theirs, for so long: one job after the other would else use as much again for a part of the time."""
 OVERLAP_SECONDS: Final = 10.0
 """How often an account is looked at of which pods terminate beside those that replace them."""
 UNCONFIRMED_SECONDS: Final = 2.0
@@ -186,6 +190,8 @@ class PodGuard:
         self._suspects: defaultdict[str, dict[QuotaHolder, CountedPods]] = defaultdict(dict)
         self._unsettled: dict[str, int] = {}
         self._local_queues: Counter[str] = Counter()
+        self._left_pods_at: dict[str, float] = {}
+        """When a job that had ended left pods in a namespace."""
         self._resources: frozenset[str] | None = None
         self._by_topology = caches.state.placement is not None
         self._not_located: set[QuotaHolder] = set()
@@ -399,7 +405,13 @@ class PodGuard:
             counted.since = since(workloads, now)
             ends = (each + STOPS_SECONDS for each in map(evicted_at, workloads) if each)
             counted.until = min((each for each in ends if each > now), default=inf)
-        return counted.grant | counted.left if now < counted.left_at + LEAVES_SECONDS else counted.grant
+        return counted.grant | counted.left if now < self._leaves_at(counted) else counted.grant
+
+    def _leaves_at(self, counted: CountedPods) -> float:
+        """Until when pods may run on what their job had before: its controller deletes them in this time."""
+        ended = not counted.reserved.pods
+        recently = counted.left_at < self._left_pods_at.get(counted.account.namespace, -inf) + IMPATIENT_SECONDS
+        return counted.left_at + (SOON_SECONDS if ended and recently else LEAVES_SECONDS)
 
     def _excess(self, counted: CountedPods, has: Grant) -> tuple[Excess, ...]:
         """What of an account exceeds a grant. What others may add to pods is only looked at if something does."""
@@ -445,7 +457,7 @@ class PodGuard:
             due = now + CONFIRM_SECONDS
         else:
             dues = [counted.until] if counted.shapes else []
-            leaves = counted.left_at + LEAVES_SECONDS
+            leaves = self._leaves_at(counted)
             if now < leaves and counted.grant is not None and self._excess(counted, counted.grant):
                 dues.append(leaves)
             if share := counted.spent.share:
@@ -731,6 +743,8 @@ class PodGuard:
             if value.key in verdict.evict:
                 await self._evict(value, verdict.sentence)
         entitled = bool(self._size(counted, now).pods)
+        if entitled and verdict.delete and not counted.reserved.pods and now >= self._leaves_at(counted):
+            self._left_pods_at[counted.account.namespace] = now
         stopped = (*verdict.delete, *end)[:AT_ONCE]
         counted.ended.update(pod.uid for pod in stopped if pod.deleted or not entitled)
         for first in range(0, len(stopped), DELETES_AT_ONCE):

@@ -96,12 +96,13 @@ def judge(
     have both. ``current`` is what is granted now, where ``has`` has more: what was granted a moment ago, which its pods
     may still use.
 
-    A pod that only a label makes one of the job is deleted alone if the others have quota: its owner took it away from
-    the job. Else the job is stopped, by the eviction of its Workloads. Where none of them has quota, or the job does
-    not stop, the pods are deleted. So whoever puts pods below a job of others can do that only in one namespace, and
-    pays with that job. What pods of the job have created is deleted at once. Pods that terminate while others have
-    taken their places have their grace period ended, as far as the job has used up its ``budget``; a job of which that
-    is not enough is stopped, too.
+    A pod that only a label makes one of the job, and nobody controls, is deleted alone if the others have quota: its
+    owner took it away from the job. What another controller has is deleted at once, too, but its controller creates it
+    again: with it, and in all other cases, the job is stopped, by the eviction of its Workloads. Where none of them has
+    quota, or the job does not stop, the pods are deleted. So whoever puts pods below a job of others can do that only
+    in one namespace, and pays with that job. What pods of the job have created is deleted at once. Pods that terminate
+    while others have taken their places have their grace period ended, as far as the job has used up its ``budget``; a
+    job of which that is not enough is stopped, too.
     """
     living = [each for each in charged if counts(each.pod, now, terminating_seconds)]
     shapes = shapes_of(each.pod for each in living)
@@ -119,10 +120,11 @@ def judge(
         return _overlapping(leaving, shapes, end, workloads, budget)
     end = (*late, *end) if found else end
     strays = tuple(each.pod for each in living if each.stray and not each.pod.deleted)
-    rest = [each for each in living if not each.stray and not each.pod.deleted]
-    own = [each.pod for each in rest]
-    if not excess(shapes_of(own), has, accounting=accounting) and not outside(rest, domains):
-        return GuardVerdict(text, delete=strays, end=end)
+    alone = _uncontrolled(living)
+    rest = [each for each in living if not each.pod.deleted and not _is_alone(each)]
+    own = [each.pod for each in rest if not each.stray]
+    if not excess(shapes_of(each.pod for each in rest), has, accounting=accounting) and not outside(rest, domains):
+        return GuardVerdict(text, delete=alone, end=end)
     holders = [each for each in workloads if holds(each)]
     evict = tuple(each.key for each in holders if not evicted_at(each))
     if evict or any(now - evicted_at(each) < STOPS_SECONDS for each in holders):
@@ -146,7 +148,11 @@ def outside(charged: Iterable[Charged], domains: GrantedDomains | None) -> str:
 
 def _uncontrolled(living: Iterable[Charged]) -> tuple[RunningPod, ...]:
     """The strays that no controller will delete."""
-    return tuple(each.pod for each in living if each.stray and each.pod.kin.above is None and not each.pod.deleted)
+    return tuple(each.pod for each in living if _is_alone(each) and not each.pod.deleted)
+
+
+def _is_alone(charged: Charged) -> bool:
+    return charged.stray and charged.pod.kin.above is None
 
 
 def _below_a_pod(pod: RunningPod) -> bool:

@@ -14,7 +14,7 @@ from controller.cache.caches import Caches
 from controller.cache.owners import Owners
 from controller.cache.writes import Writer
 from controller.kube.flow.precedence import Precedence
-from controller.reconcilers.guard import REPORTED_SECONDS, SWEEP_SECONDS, PodGuard
+from controller.reconcilers.guard import IMPATIENT_SECONDS, REPORTED_SECONDS, SOON_SECONDS, SWEEP_SECONDS, PodGuard
 from controller.reconcilers.living import living_pods, read
 from controller.reconcilers.managed import Managed
 from controller.run.watched import rows
@@ -214,6 +214,29 @@ async def test_pods_of_a_job_that_ended_have_a_moment_to_go(world: World) -> Non
     world.at_rest()
     await world.after(SECOND + 1)
     assert world.api.deleted[0] == ("a", None)
+
+
+async def test_one_job_after_the_other_that_leaves_pods_gains_no_time(world: World) -> None:
+    """As with a kind whose controller deletes no pods when the job ends (`cleanPodPolicy: None`)."""
+    raw = world.caches.workloads.get(Key("ns", world.workload))
+    assert raw is not None
+    admitted = {"status": {"conditions": raw["status"]["conditions"]}}
+
+    async def leaves(name: str) -> float:
+        """How long the pod of a job that ends is left alone."""
+        world.change(admitted)
+        world.see(pod(name))
+        world.condition("Finished")
+        ended = world.now
+        while (name, None) not in world.api.deleted:
+            await world.after(0.2)
+        world.see(pod(name), event="DELETED")
+        return world.now - ended
+
+    assert LEAVES_SECONDS < await leaves("a") < LEAVES_SECONDS + SECOND
+    assert await leaves("b") < SOON_SECONDS + SECOND
+    await world.after(IMPATIENT_SECONDS)
+    assert await leaves("c") > LEAVES_SECONDS
 
 
 async def test_a_pod_that_starts_after_its_job_has_ended_is_deleted_at_once(world: World) -> None:

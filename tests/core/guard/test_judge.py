@@ -146,6 +146,16 @@ def test_a_pod_that_only_a_label_counts_is_deleted_alone() -> None:
     assert found is not None and (found.evict, found.delete) == ((), (stray,))
 
 
+def test_what_another_controller_creates_for_the_job_stops_it() -> None:
+    """That of a DaemonSet in an AppWrapper: deleted alone, its pods would come back without end."""
+    above = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "uid-d", "controller": True}
+    pods = [pod(each, metadata={"ownerReferences": [above]}) for each in "ab"]
+    charged = [Charged(each, stray=True) for each in pods]
+    found = verdict(*charged, of=(workload(count=1),))
+    assert found is not None and (found.evict, found.delete) == ((Key("ns", "w"),), tuple(pods))
+    assert verdict(*charged, of=(workload(count=2),)) is None
+
+
 def test_what_a_pod_of_the_job_created_is_deleted_at_once() -> None:
     """The controller of the job, which is stopped, does not know it."""
     above = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}
