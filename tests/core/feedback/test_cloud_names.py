@@ -153,7 +153,7 @@ def test_every_rule_about_names_is_compared() -> None:
 
 ALONE = {
     *("resource-quota-too-small", "no-worker-cluster", "running-job-resized"),
-    *("topology-level-not-found", "topology-too-small", "topology-full"),
+    *("topology-level-not-found", "topology-too-small", "topology-full", "topology-slices-uneven"),
     *("topology-not-found", "topology-labels-not-found"),
 }
 """Rules whose own tests use names of any length."""

@@ -424,7 +424,12 @@ def test_every_rule_has_its_case() -> None:
         ""
     }
     beside = {case.values[-2] for case in (*test_nodes.CASES, *test_outside.CASES, *test_workers.CASES)} - {""}
-    beside |= {"topology-level-not-found", "topology-too-small", "topology-full"}  # test_topology.py
+    beside |= {
+        "topology-level-not-found",
+        "topology-too-small",
+        "topology-full",
+        "topology-slices-uneven",
+    }  # test_topology
     assert {rule.name for rule in JOB_RULES} == seen | beside
 
 
