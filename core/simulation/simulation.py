@@ -33,6 +33,10 @@ MOST_STEPS = 100
 """A workload with more steps than this at one moment is in an endless loop."""
 
 
+_GOLDEN = 0.6180339887498949
+"""Multiples of it, modulo 1, are spread evenly."""
+
+
 class Arrival(Struct, frozen=True, gc=False):
     """A workload that is submitted at a time, and runs for that many seconds, or without end, once it is admitted.
 
@@ -184,9 +188,15 @@ class Simulation:
         start: float = 0.0,
         life: LifePolicy | None = None,
         checks: Mapping[str, Check] | None = None,
+        grain: float = 0.0,
     ) -> None:
+        """With a ``grain`` workloads end at rounded times, the more so the later: by up to this part of the time since
+        the start. Workloads that end together are handled together, which is what a long simulation costs.
+        """
         self.state = state
         self.start = start
+        self.grain = grain
+        self.rounded = 0.0
         self.life = life or LifePolicy()
         self.checks = {name: check for name, check in (checks or {}).items() if not check.passes}
         self.held: dict[Key, tuple[Admission, float]] = {}
@@ -229,6 +239,16 @@ class Simulation:
 
     def _expect(self, at: float, key: Key, what: _What, attempt: int = -1) -> None:
         heapq.heappush(self.events, (at, next(self.numbers), key, what, attempt))
+
+    def _rounded(self, at: float, now: float) -> float:
+        """The time of an end in steps that are powers of two: up or down, so that on average none is too early or too
+        late, however short a run is.
+        """
+        if not self.grain or at * self.grain < 1:
+            return at
+        step = 2.0 ** math.floor(math.log2(at * self.grain))
+        self.rounded = (self.rounded + _GOLDEN) % 1
+        return max(math.floor(at / step + self.rounded) * step, now)
 
     def _second(self, now: float) -> float:
         """The moment as an API server writes it: in whole seconds."""
@@ -432,7 +452,7 @@ class Simulation:
         self._use(admission, +1)
         number, arrival = len(course.attempts) - 1, course.arrival
         if arrival.run_for < math.inf and not self._elsewhere(key):
-            self._expect(now + arrival.ready_after + arrival.run_for, key, _What.ENDS, number)
+            self._expect(self._rounded(now + arrival.ready_after + arrival.run_for, now), key, _What.ENDS, number)
         if arrival.ready_after and self.life.pods_ready is not None:
             self._expect(now + arrival.ready_after, key, _What.READY, number)
 

@@ -1,0 +1,306 @@
+"""Runs an arena forward until all that wait have started, several times where run times spread: quantiles of starts.
+
+Each run is a ``Simulation``: the same State, cycle and rules of the lifecycle as in the controller. A run takes one
+run time of each workload's distribution. Where nothing is known of a run time, every other run takes it that the
+workload never ends, and the others that it ends at once: what starts at the same time in both does not depend on it,
+and the start of all others is unknown. Nobody else arrives, unless the caller adds arrivals.
+
+Pure: the result follows from the arguments. The caller limits the time: ``forecast_in_steps`` pauses at every moment
+at which something happens, and returns a first answer after one run, then a better one after each pair of runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.forecast.run_times import RunTime, RunTimes, elapsed, limit, quantile
+from core.forecast.situation import Situation, alone
+from core.model import Admission, Key, Workload
+from core.model.forecast import StartForecast
+from core.simulation.simulation import Arrival, Simulation
+
+FEWEST_RUNS, MOST_RUNS = 8, 32
+"""Runs with different run times: at least, before the interval can be called stable, and at most."""
+HORIZON: Final = 30 * 86_400.0
+"""Seconds: what starts later is said to be unknown."""
+STABLE_MEDIANS, STABLE_WIDTHS = 0.03, 0.1
+"""The interval is stable when two more runs change medians and widths by no more than this part, taken together."""
+LONG_QUEUE: Final = 100
+"""With more waiting workloads the first answer is coarse, and so are runs whose run times spread in any case."""
+FIRST_GRAIN, FINE_GRAIN = 1 / 8, 1 / 32
+"""How coarse: the part of the time from now by which ends are rounded."""
+NAMED: Final = 3
+"""So many workloads of unknown run time are named."""
+
+
+class Forecast(Struct, frozen=True):
+    """The starts of all that wait in an arena, counted from ``at``. ``runs`` is how many there were, ``final`` whether
+    more would change nothing that matters.
+    """
+
+    arena: str
+    at: float
+    starts: Mapping[Key, StartForecast]
+    runs: int
+    final: bool
+
+    def age(self, now: float) -> float:
+        """Seconds since the moment that the forecast is about."""
+        return max(0.0, now - self.at)
+
+
+def forecast(
+    about: Situation,
+    run_times: RunTimes,
+    seed: int = 0,
+    *,
+    runs: int = MOST_RUNS,
+    horizon: float = HORIZON,
+    budget: int | None = None,
+    arrivals: Iterable[Arrival] = (),
+) -> Forecast:
+    """Returns when the waiting workloads of a situation start. ``budget`` limits the moments that are played in all
+    runs together: with none left, the last answer so far counts, or that of an unfinished first run.
+    """
+    found: Forecast | None = None
+    steps = forecast_in_steps(about, run_times, seed, runs=runs, horizon=horizon, budget=budget, arrivals=arrivals)
+    for step in steps:
+        found = step or found
+    assert found is not None, "the last step is an answer"
+    return found
+
+
+def forecast_in_steps(
+    about: Situation,
+    run_times: RunTimes,
+    seed: int = 0,
+    *,
+    runs: int = MOST_RUNS,
+    horizon: float = HORIZON,
+    budget: int | None = None,
+    arrivals: Iterable[Arrival] = (),
+) -> Iterator[Forecast | None]:
+    """As ``forecast``, in steps: yields None at every moment that is played, and an answer whenever there is a better
+    one. The last step is an answer.
+    """
+    found = _Forecasting(about, run_times, seed, tuple(arrivals), horizon, math.inf if budget is None else budget)
+    yield from found.run(runs)
+
+
+class _Start(NamedTuple):
+    """When a workload started in one run, with what, and whose end let it start."""
+
+    at: float
+    flavors: tuple[str, ...]
+    after: Key | None
+
+
+class _Run(Simulation):
+    """One run, which is over when all that waited at its beginning have started."""
+
+    def __init__(self, about: Situation, arrivals: Iterable[Arrival], grain: float) -> None:
+        self.starts: dict[Key, _Start] = {}
+        self.awaited = {workload.key for workload in about.waiting}
+        self.freed: dict[str, tuple[float, Key]] = {}
+        super().__init__(about.state(), arrivals, start=float(int(about.now)), life=about.life, grain=grain)
+
+    def play(self, horizon: float) -> Iterator[None]:
+        """Plays one moment after the other."""
+        now = 0.0
+        while self.awaited and (at := self.next(now)) is not None and at <= horizon:
+            now = at
+            self.advance(now)
+            self.schedule(now)
+            yield
+        self.timeline.end = now
+
+    def _run(self, admission: Admission, key: Key, now: float) -> None:
+        super()._run(admission, key, now)
+        if key in self.awaited:
+            self.awaited.discard(key)
+            flavors = tuple(dict.fromkeys(each for given in admission.pod_sets for each in given.flavors.values()))
+            freed = [self.freed[name] for name in flavors if name in self.freed]
+            self.starts[key] = _Start(now, flavors, next((by for at, by in freed if at == now), None))
+
+    def _end(self, key: Key, now: float, reason: str = "", why: str = "", preemptor: Key | None = None) -> None:
+        super()._end(key, now, reason, why, preemptor)
+        for given in self.timeline.courses[key].attempts[-1].admission.pod_sets:
+            for flavor in given.flavors.values():
+                self.freed[flavor] = (now, key)
+
+
+class _Draw(NamedTuple):
+    """Which run times a run takes: the medians without ``pair``, else values that ``pair`` chooses, or with ``odd`` the
+    opposite ones: where one run takes a long time, the other takes a short one. ``ends`` is whether workloads of which
+    nothing is known end at once, instead of never.
+    """
+
+    pair: int | None = None
+    odd: bool = False
+    ends: bool = False
+
+
+class _Played(NamedTuple):
+    """What is kept of a run: the starts, why each workload waited first, and whether it was played to its end."""
+
+    starts: Mapping[Key, _Start]
+    waits: Mapping[Key, str]
+    ended: bool
+
+
+class _Forecasting:
+    """The runs of one forecast."""
+
+    def __init__(
+        self,
+        about: Situation,
+        run_times: RunTimes,
+        seed: int,
+        arrivals: tuple[Arrival, ...],
+        horizon: float,
+        budget: float,
+    ) -> None:
+        self.about = about = alone(about)
+        self.seed = seed
+        self.arrivals = arrivals
+        self.horizon = horizon
+        self.budget = budget
+        self.rests: dict[Key, RunTime] = {}
+        for workload in (*about.holding, *about.waiting):
+            ran = elapsed(workload, about.now)
+            self.rests[workload.key] = run_times(workload, ran).capped(limit(workload, ran))
+        self.blind = [key for key, rest in self.rests.items() if not rest.known]
+        self.exact = all(rest.exact for rest in self.rests.values())
+        self.long = len(about.waiting) > LONG_QUEUE
+        sources = Counter(rest.rests_on for rest in self.rests.values() if rest.known)
+        self.rests_on = sources.most_common(1)[0][0] if sources else ""
+        self.elsewhere = {name for name in about.cluster_queues if about.elsewhere(name)}
+        self.waits: Mapping[Key, str] = {}
+
+    def run(self, most: int) -> Iterator[Forecast | None]:
+        """Yields the answers, the first after one run."""
+        first = yield from self._play(_Draw(), FIRST_GRAIN if self.long else 0.0)
+        self.waits = first.waits
+        if self.exact:
+            if self.long and first.ended:
+                yield self._answer([first], coarse=True)
+                finer = yield from self._play(_Draw(), 0.0)
+                if finer.ended:
+                    yield self._answer([finer], final=True)
+                    return
+            yield self._answer([first], coarse=self.long, final=True)
+            return
+        medians = [first]
+        if self.blind and first.ended:
+            medians.append((yield from self._play(_Draw(ends=True), FIRST_GRAIN if self.long else 0.0)))
+        answer = self._answer(medians, coarse=True)
+        sampled: list[_Played] = []
+        while len(sampled) < most and self.budget > 0:
+            yield answer
+            for odd in (False, True):
+                draw = _Draw(len(sampled) // 2, odd=odd, ends=odd)
+                played = yield from self._play(draw, FINE_GRAIN if self.long else 0.0)
+                if played.ended:
+                    sampled.append(played)
+            if len(sampled) % 2:
+                break  # the budget is used up
+            before, answer = answer, self._answer(sampled)
+            if len(sampled) >= FEWEST_RUNS and _stable(before, answer):
+                break
+        yield Forecast(answer.arena, answer.at, answer.starts, answer.runs, final=True)
+
+    def _play(self, draw: _Draw, grain: float) -> Generator[None, None, _Played]:
+        there = (*self.about.holding, *self.about.waiting)
+        arrivals = [Arrival(0.0, workload, self._rest(workload, draw)) for workload in there]
+        run = _Run(self.about, [*arrivals, *self.arrivals], grain)
+        for _ in run.play(self.horizon):
+            yield None
+            self.budget -= 1
+            if self.budget <= 0:
+                break
+        why = (
+            {}
+            if self.waits
+            else {key: course.waits[0][2] for key, course in run.timeline.courses.items() if course.waits}
+        )
+        return _Played(run.starts, why, self.budget > 0 or not run.awaited)
+
+    def _rest(self, workload: Workload, draw: _Draw) -> float:
+        """How much longer a workload runs in a run."""
+        rest = self.rests[workload.key]
+        if not rest.known:
+            return 1.0 if draw.ends else math.inf
+        if draw.pair is None or rest.exact:
+            return rest.at(0.5)
+        text = f"{self.seed} {draw.pair} {workload.key.namespace}/{workload.key.name}"
+        part = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest()) / 2**32
+        return rest.at(1.0 - part if draw.odd else part)
+
+    def _answer(self, runs: list[_Played], *, coarse: bool = False, final: bool = False) -> Forecast:
+        starts = {workload.key: self._start(workload, runs, coarse=coarse) for workload in self.about.waiting}
+        return Forecast(self.about.arena, self.about.now, starts, len(runs), final)
+
+    def _start(self, workload: Workload, runs: list[_Played], *, coarse: bool) -> StartForecast:
+        key, name = workload.key, self.about.queue_of(workload)
+        why = self.waits.get(key) or f"others of ClusterQueue {name} come first"
+        base = StartForecast(key, name, self.about.now, waits_for=why, coarse=coarse)
+        if name in self.elsewhere:
+            return replace(base, unknown="it starts in a worker cluster")
+        found = [run.starts[key] for run in runs if key in run.starts]
+        times = sorted([*(start.at for start in found), *[math.inf] * (len(runs) - len(found))])
+        p10, p50, p90 = (_quantile(times, part) for part in (0.1, 0.5, 0.9))
+        two = coarse and len(runs) == 2  # what differs between them depends on what is not known
+        if p90 == math.inf or (two and times[0] < times[1]):
+            return replace(base, unknown=self._why_unknown(key, runs))
+        (flavors, after), _ = Counter((start.flavors, start.after) for start in found).most_common(1)[0]
+        wide = coarse and not self.exact  # one run gives no interval
+        queue = self.about.cluster_queues[name]
+        return replace(
+            base,
+            p10=None if wide else p10,
+            p50=p50,
+            p90=None if wide else p90,
+            flavors=flavors,
+            after=after,
+            rests_on=self.rests_on,
+            checks=tuple(rule.name for rule in queue.checks if not rule.on_flavors or {*flavors} & rule.on_flavors),
+        )
+
+    def _why_unknown(self, key: Key, runs: list[_Played]) -> str:
+        if self.blind and any(key in run.starts for run in runs):
+            named = ", ".join(f"{each.namespace}/{each.name}" for each in self.blind[:NAMED])
+            more = f" and {len(self.blind) - NAMED} more" if len(self.blind) > NAMED else ""
+            return f"it depends on run times of which nothing is known: {named}{more}"
+        if not all(run.ended for run in runs):
+            return "the forecast was not played to its end"
+        return f"it does not start as things are: {self.waits.get(key, 'its queue does not run')}"
+
+
+def _quantile(times: list[float], part: float) -> float:
+    """As ``quantile``; where a time is infinite, one of them."""
+    return quantile(times, part) if times[-1] < math.inf else times[round(part * (len(times) - 1))]
+
+
+def _stable(before: Forecast, after: Forecast) -> bool:
+    """Whether the last pair of runs has changed little."""
+    medians = widths = moved = widened = 0.0
+    for key, now in after.starts.items():
+        old = before.starts[key]
+        if (now.p50 is None) != (old.p50 is None) or old.p10 is None or old.p90 is None:
+            if now.known:
+                return False
+            continue
+        if now.p10 is None or now.p50 is None or now.p90 is None or old.p50 is None:
+            continue
+        medians += now.p50
+        widths += now.p90 - now.p10
+        moved += abs(now.p50 - old.p50)
+        widened += abs((now.p90 - now.p10) - (old.p90 - old.p10))
+    return moved <= STABLE_MEDIANS * medians and widened <= STABLE_WIDTHS * widths

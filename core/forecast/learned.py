@@ -1,0 +1,228 @@
+"""How long workloads ran, by class: what is remembered of those that have finished, encoded in at most 1 MiB.
+
+A class is what workloads have in common: the LocalQueue, the name of their owner without its generated end, the shape
+of their pods. Each finished workload counts in its class and in three wider ones; the narrowest that has enough of them
+is asked. A class keeps counts by length, 16 % apart, which halve when they are many: what happened lately weighs more.
+
+Users choose the names of their jobs, so there may be any number of classes. Above the limit the class that was used
+least recently is forgotten, of the namespace that has most: nobody makes another namespace forget. Separate from
+``run_times``, which is what a forecast asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import struct
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Final
+
+from msgspec import Struct
+
+from core.forecast.run_times import UNKNOWN, RunTime
+from core.model import Workload
+
+MOST_CLASSES: Final = 6_000
+"""Classes at most: 112 bytes each when encoded, so that all of them are less than 1 MiB; about 2 MB in memory."""
+FEWEST: Final = 5
+"""A class with fewer finished workloads is not asked."""
+MOST_WEIGHT: Final = 250
+"""The counts of a class halve when they add up to more."""
+BUCKETS, BASE = 96, 1.16
+"""Counts by length: bucket n is for lengths from 1.16^n - 1 to 1.16^(n+1) - 1 seconds; the last ends after 17 days."""
+QUANTILES: Final = 21
+OUTLIVED: Final = (0.05, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
+"""A workload that runs longer than all known ones runs on for these multiples of the time that it has run: of lengths
+without scale, which is how those of jobs are, half last twice as long as they have.
+"""
+LEVELS: Final = ("jobs of the same name and shape", "jobs of the same name", "jobs of the same shape", "jobs")
+_RECORD: Final = struct.Struct(f"<8sff{BUCKETS}s")
+_ENDS: Final = re.compile(r"([-.](?=[^-.]*\d)[0-9a-z]{5,}|-[bcdfghjklmnpqrstvwxz2456789]{5}|[-._]?\d+)$")
+FORMAT: Final = b"seiretsu-run-times-1\n"
+
+
+class Lengths(Struct, gc=False):
+    """The lengths of one class."""
+
+    shortest: float
+    longest: float
+    counts: bytearray
+
+    @property
+    def weight(self) -> int:
+        """How many finished workloads count."""
+        return sum(self.counts)
+
+    def add(self, seconds: float) -> None:
+        """Counts one more."""
+        place = min(int(math.log(max(0.0, seconds) + 1.0, BASE)), BUCKETS - 1)
+        if sum(self.counts) >= MOST_WEIGHT:
+            self._halve()
+        self.shortest, self.longest = min(self.shortest, seconds), max(self.longest, seconds)
+        self.counts[place] += 1
+
+    def merge(self, other: Lengths) -> None:
+        """Counts those of another one, too."""
+        both = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
+        while sum(both) > MOST_WEIGHT:
+            both = _halved(both)
+        self.counts = bytearray(both)
+        self.shortest, self.longest = min(self.shortest, other.shortest), max(self.longest, other.longest)
+
+    def above(self, seconds: float) -> int:
+        """How many were certainly longer than this."""
+        return sum(self.counts[int(math.log(seconds + 1.0, BASE)) + 1 :]) if seconds > 0 else self.weight
+
+    def quantiles(self, beyond: float = 0.0) -> tuple[float, ...]:
+        """Returns quantiles of those that are longer than ``beyond`` seconds, of which there must be some."""
+        first = int(math.log(beyond + 1.0, BASE)) + 1 if beyond > 0 else 0
+        known = [(place, count) for place, count in enumerate(self.counts) if count and place >= first]
+        ends = list(accumulate(count for _, count in known))
+        found = []
+        for number in range(QUANTILES):
+            rank = ends[-1] * number / (QUANTILES - 1)
+            index = bisect_left(ends, rank)
+            place, count = known[index]
+            value = BASE ** (place + 1 - (ends[index] - rank) / count) - 1.0
+            found.append(min(max(value, self.shortest, beyond), self.longest))
+        return tuple(found)
+
+    def _halve(self) -> None:
+        self.counts = bytearray(_halved(self.counts))
+
+
+def _halved(counts: bytearray | list[int]) -> list[int]:
+    """A single count is kept in every other bucket, so that rare lengths do not all vanish."""
+    return [(count + place % 2) // 2 for place, count in enumerate(counts)]
+
+
+class LearnedRunTimes:
+    """The classes of each namespace, least recently used first. ``changed`` counts what was added."""
+
+    def __init__(self, most: int = MOST_CLASSES) -> None:
+        self._most = most
+        self._classes: dict[str, dict[bytes, Lengths]] = {}
+        self._count = 0
+        self.changed = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, workload: Workload, seconds: float) -> None:
+        """A workload has finished after it ran for so many seconds."""
+        self.changed += 1
+        for name in classes(workload):
+            mine = self._classes.setdefault(workload.key.namespace, {})
+            found = mine.pop(name, None)
+            if found is None:
+                found = Lengths(seconds, seconds, bytearray(BUCKETS))
+                self._count += 1
+            mine[name] = found
+            found.add(seconds)
+        self._forget_some()
+
+    def run_time(self, workload: Workload, ran: float) -> RunTime:
+        """Returns how much longer a workload runs that has run for so many seconds; it is a ``RunTimes``."""
+        mine = self._classes.get(workload.key.namespace)
+        outlived: RunTime | None = None
+        for level, name in enumerate(classes(workload) if mine else ()):
+            found = mine.get(name) if mine else None
+            if found is None or found.weight < FEWEST:
+                continue
+            if not ran or found.above(ran) >= min(FEWEST, found.weight / 10):
+                quantiles = found.quantiles(ran) if not ran or found.above(ran) else ()
+                if quantiles:
+                    rests_on = f"{LEVELS[level]} in LocalQueue {workload.queue}"
+                    return RunTime(tuple(value - ran for value in quantiles), rests_on)
+            if outlived is None:
+                rests_on = f"{LEVELS[level]} in LocalQueue {workload.queue}, none of which ran as long"
+                outlived = RunTime(tuple(part * ran for part in OUTLIVED), rests_on)
+        return outlived or UNKNOWN
+
+    def merge(self, other: LearnedRunTimes) -> None:
+        """Takes over what another one knows; of the same class the lengths of both count."""
+        for namespace, theirs in other._classes.items():
+            mine = self._classes.setdefault(namespace, {})
+            for name, lengths in theirs.items():
+                if name in mine:
+                    mine[name].merge(lengths)
+                else:
+                    mine[name] = Lengths(lengths.shortest, lengths.longest, bytearray(lengths.counts))
+                    self._count += 1
+        self._forget_some()
+
+    def encode(self) -> bytes:
+        """Returns all as bytes, less than 1 MiB."""
+        parts = []
+        for namespace, found in self._classes.items():
+            name = namespace.encode()
+            parts.append(struct.pack("<HI", len(name), len(found)) + name)
+            parts += [_RECORD.pack(key, each.shortest, each.longest, bytes(each.counts)) for key, each in found.items()]
+        return FORMAT + zlib.compress(b"".join(parts), 6)
+
+    @classmethod
+    def decode(cls, data: bytes, most: int = MOST_CLASSES) -> LearnedRunTimes:
+        """Returns what ``encode`` made bytes of. Raises ``ValueError`` for anything else."""
+        made = cls(most)
+        for namespace, key, lengths in _decoded(data):
+            made._classes.setdefault(namespace, {})[key] = lengths
+            made._count += 1
+        made._forget_some()
+        return made
+
+    def _forget_some(self) -> None:
+        while self._count > self._most:
+            largest = max(self._classes, key=lambda name: len(self._classes[name]))
+            mine = self._classes[largest]
+            del mine[next(iter(mine))]
+            self._count -= 1
+
+
+def _decoded(data: bytes) -> Iterator[tuple[str, bytes, Lengths]]:
+    if not data.startswith(FORMAT):
+        raise ValueError("it does not begin as run times do")
+    limit = MOST_CLASSES * (_RECORD.size + 300)
+    unpacker = zlib.decompressobj()
+    try:
+        plain = unpacker.decompress(data[len(FORMAT) :], limit)
+        if not unpacker.eof:
+            raise ValueError("it has no end")
+        place = 0
+        while place < len(plain):
+            length, count = struct.unpack_from("<HI", plain, place)
+            place += 6
+            namespace = plain[place : place + length].decode()
+            place += length
+            for _ in range(count):
+                key, shortest, longest, counts = _RECORD.unpack_from(plain, place)
+                place += _RECORD.size
+                if not 0 <= shortest <= longest < math.inf:
+                    raise ValueError("a length is no number of seconds")
+                yield namespace, key, Lengths(shortest, longest, bytearray(counts))
+    except (zlib.error, struct.error) as error:
+        raise ValueError(f"it cannot be read: {error}") from error
+
+
+def classes(workload: Workload) -> tuple[bytes, ...]:
+    """Returns the names of the classes of a workload in its namespace, the narrowest first; as long as each other,
+    whatever users write.
+    """
+    owner = workload.owner
+    called = f"{owner.kind if owner else ''}/{stem(owner.name if owner else workload.key.name)}"
+    shape = repr([(each.count, sorted(each.requests.items())) for each in workload.pod_sets])
+    parts = ((called, shape), (called, ""), ("", shape), ("", ""))
+    return tuple(hashlib.blake2b(repr((workload.queue, *each)).encode(), digest_size=8).digest() for each in parts)
+
+
+def stem(name: str) -> str:
+    """Returns a name without its generated end: numbers, dates, hashes, and the five letters of ``generateName``."""
+    for _ in range(3):
+        shorter = _ENDS.sub("", name)
+        if not shorter or shorter == name:
+            break
+        name = shorter
+    return name
