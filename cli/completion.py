@@ -1,4 +1,4 @@
-"""Names that exist in the cluster, for the completion of a shell: jobs, Workloads, namespaces and contexts.
+"""What a shell completes: names that exist in the cluster, options, and their values.
 
 A completion that fails completes nothing, and one that takes longer than two seconds is given up.
 """
@@ -6,19 +6,25 @@ A completion that fails completes nothing, and one that takes longer than two se
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+
+import typer
 
 from api import resources
 from api.names import Label
 from api.objects import Raw, Resource
 from cli.reader import Reader
 from cli.target import ChosenCluster, FailedError
+from cli.verbs.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, Type, type_of
+from cli.verbs.printing import FORMATS
 from controller.kube import config
 from controller.kube.errors import ApiError
 from core.jobs.kinds import ALL, BATCH_JOB
 from core.jobs.pod_owners import POD_OWNERS
 
+Completer = Callable[[Raw, str], list[str]]
+"""Returns what a word may become; it is given the options before it."""
 SECONDS = 2.0
 MOST = 200
 """So many names are read."""
@@ -42,38 +48,120 @@ def namespaces(given: Raw, incomplete: str) -> list[str]:
     return [name for name in _names(given, resources.NAMESPACES) if name.startswith(incomplete)]
 
 
-def contexts(given: Raw, incomplete: str) -> list[str]:
-    """Returns the contexts of the kubeconfig whose name begins so."""
+def of_type(given: Raw, kind: Type, incomplete: str, verb: str = "") -> list[str]:
+    """Returns the objects of a type whose name begins so: for ``stop`` those that are not stopped, for ``resume`` those
+    that are.
+    """
+    found = _objects(given, kind.resource)
+    if verb in ("stop", "resume"):
+        found = [each for each in found if _stopped(each) == (verb == "resume")]
+    return _begin([each["metadata"]["name"] for each in found], incomplete)
+
+
+def _stopped(raw: Raw) -> bool:
+    spec = raw.get("spec") or {}
+    return spec.get("active") is False or spec.get("stopPolicy", "None") != "None"
+
+
+def _begin(words: Iterable[str], incomplete: str) -> list[str]:
+    return sorted({word for word in words if word.startswith(incomplete)})
+
+
+def of_kubeconfig(section: str) -> Completer:
+    """Returns what completes a name of a section of the kubeconfig."""
+
+    def found(given: Raw, incomplete: str) -> list[str]:
+        names: list[str] = []
+        for document in _documents(given):
+            names += [str(each.get("name")) for each in document.get(section) or () if isinstance(each, dict)]
+        return _begin(names, incomplete)
+
+    return found
+
+
+def _documents(given: Raw) -> Iterator[Raw]:
+    """The kubeconfigs that can be read."""
     named = given.get("kubeconfig") or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    found: list[str] = []
     for path in str(named).split(os.pathsep):
         try:
-            document = config.parsed(Path(path), Path(path).read_text())
+            yield config.parsed(Path(path), Path(path).read_text())
         except (config.ConfigError, OSError, UnicodeDecodeError):
             continue
-        found += [str(each.get("name")) for each in document.get("contexts") or () if isinstance(each, dict)]
-    return sorted({name for name in found if name.startswith(incomplete)})
 
 
-VALUES: dict[str, Callable[[Raw, str], list[str]]] = {
-    "--namespace": namespaces,
-    "-n": namespaces,
-    "--context": contexts,
-    "--output": lambda given, begin: [each for each in ("text", "json", "yaml") if each.startswith(begin)],
-    "-o": lambda given, begin: [each for each in ("text", "json", "yaml") if each.startswith(begin)],
+def one_of(*words: str) -> Completer:
+    """Returns what completes one of some words."""
+    return lambda given, incomplete: _begin(words, incomplete)
+
+
+def _for(given: Raw, incomplete: str) -> list[str]:
+    """TYPE/NAME of ``--for``."""
+    if "/" in incomplete:
+        return jobs(given, incomplete)
+    return _begin([f"{each}/" for each in _kinds() if each != "workload"], incomplete)
+
+
+_POLICIES = ("Never", "LowerPriority", "Any")
+VALUES: dict[str, Completer] = {
+    **dict.fromkeys(("--namespace", "-n"), namespaces),
+    "--context": of_kubeconfig("contexts"),
+    "--cluster": of_kubeconfig("clusters"),
+    "--user": of_kubeconfig("users"),
+    **dict.fromkeys(("--clusterqueue", "-c"), lambda given, begin: of_type(given, CLUSTER_QUEUE, begin)),
+    **dict.fromkeys(("--localqueue", "-q"), lambda given, begin: of_type(given, LOCAL_QUEUE, begin)),
+    "--for": _for,
+    "--status": one_of("all", "pending", "quotareserved", "admitted", "finished"),
+    "--active": one_of("true", "false"),
+    "--dry-run": one_of("none", "client", "server"),
+    "--queuing-strategy": one_of("BestEffortFIFO", "StrictFIFO"),
+    "--reclaim-within-cohort": one_of(*_POLICIES),
+    "--preemption-within-cluster-queue": one_of("Never", "LowerPriority", "LowerOrNewerEqualPriority"),
 }
-"""What the value of an option may be."""
+"""What the value of an option may be. That of ``-o`` depends on the command."""
+_OUTPUT = ("--output", "-o")
 
 
-def of_words(before: Sequence[str], last: str) -> list[str]:
-    """Returns what the last word of a command may become, after its name and these words."""
-    given = _given(before)
+def of_option(before: Sequence[str], last: str) -> list[str] | None:
+    """Returns what the value of an option may become; None if the last word is no value."""
     option, equals, begin = last.partition("=")
-    if equals and option in VALUES:
-        return [f"{option}={each}" for each in VALUES[option](given, begin)]
-    if before and before[-1] in VALUES:
-        return VALUES[before[-1]](given, last)
-    return jobs(given, last)
+    if not equals:
+        option, begin = (before[-1] if before else ""), last
+    prefix = f"{option}=" if equals else ""
+    if option in _OUTPUT:
+        formats = ("text", "json", "yaml") if _verb(before) in ("explain", "when") else FORMATS
+        return [prefix + each for each in formats if each.startswith(begin)]
+    if option not in VALUES:
+        return None
+    return [prefix + each for each in VALUES[option](_given(before), begin)]
+
+
+def _verb(words: Sequence[str]) -> str:
+    return next((word for word in words if not word.startswith("-")), "")
+
+
+def options(command: Callable[..., None] | None, incomplete: str) -> list[str]:
+    """Returns the options of a command that begin so."""
+    if command is None:
+        return []
+    app = typer.Typer()
+    app.command()(command)
+    known = [word for each in typer.main.get_command(app).params for word in each.opts]
+    return sorted(word for word in [*known, "--help"] if word.startswith(incomplete) and word.startswith("-"))
+
+
+def names(words: Sequence[str], incomplete: str) -> list[str]:
+    """Returns what a name after a command may become: a job, or an object of the type that the command names."""
+    verb, *rest = words
+    kind = type_of(rest[0]) if rest and verb in VERBS else None
+    if verb == "create" or (verb in VERBS and kind is None):
+        return []
+    given = _given(rest)
+    if kind is None:
+        return jobs(given, incomplete)
+    return [each for each in of_type(given, kind, incomplete, verb) if each not in rest]
+
+
+VERBS = ("get", "describe", "edit", "patch", "delete", "stop", "resume", "create", "list")
 
 
 def _given(words: Sequence[str]) -> Raw:
@@ -98,6 +186,11 @@ def _labels(kind: str) -> str:
 
 
 def _names(given: Raw, resource: Resource | None, labels: str = "") -> Iterable[str]:
+    return sorted(each["metadata"]["name"] for each in _objects(given, resource, labels))
+
+
+def _objects(given: Raw, resource: Resource | None, labels: str = "") -> list[Raw]:
+    """The first objects of a kind; none if they cannot be read."""
     if resource is None:
         return []
     groups = given.get("as_group") or ()
@@ -112,7 +205,6 @@ def _names(given: Raw, resource: Resource | None, labels: str = "") -> Iterable[
         here = target.connection()
         namespace = (given.get("namespace") or here.namespace) if resource.namespaced else ""
         with Reader(here, SECONDS) as reader:
-            found = reader.list(resource, namespace, labels=labels, most=MOST) or ()
+            return reader.list(resource, namespace, labels=labels, most=MOST) or []
     except (ApiError, FailedError, OSError):
         return []
-    return sorted(each["metadata"]["name"] for each in found)

@@ -17,6 +17,8 @@ from typing import Annotated
 
 import typer
 
+from cli.words import GIVEN, WordsError, arranged, connected
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -32,16 +34,34 @@ class Command:
     """Whether `kubectl seiretsu` has it, too."""
     quick: bool = False
     """Whether plain command lines of it are read without Typer (`cli.quick`)."""
+    passes: bool = False
+    """Whether kubectl runs it, for types that the module has not itself (`cli.verbs.passthrough`)."""
+    types: bool = False
+    """Whether a type of objects follows its name."""
 
 
+_PASSED = "cli.verbs.passthrough"
 COMMANDS = (
     Command("cluster", "cli.cluster", "Start, list and stop real local control planes."),
     Command("serve", "cli.serve", "Serve webhooks and controller of one cluster."),
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
-    Command("simulate", "cli.simulate", "Show which Jobs would be admitted when, without a cluster."),
+    Command("simulate", "cli.simulate", "Show which Jobs would be admitted when, without a cluster.", plugin=True),
     Command("explain", "cli.explain", "Show why a Job waits or does not run, and what would help.", True, quick=True),
     Command("when", "cli.when", "Estimate when a waiting Job starts.", plugin=True),
-    Command("doctor", "cli.doctor", "Report what is wrong with Seiretsu in a cluster, and how to fix it."),
+    Command(
+        "list", "cli.verbs.listing", "List queues, workloads, flavors, or the pods of a job.", True, True, types=True
+    ),
+    Command("create", "cli.verbs.create", "Create a queue or a flavor.", True, True, types=True),
+    Command("get", _PASSED, "Get objects of a type, as kubectl get does.", True, passes=True, types=True),
+    Command(
+        "describe", _PASSED, "Describe objects of a type, as kubectl describe does.", True, passes=True, types=True
+    ),
+    Command("edit", _PASSED, "Edit an object in an editor, as kubectl edit does.", True, passes=True, types=True),
+    Command("patch", _PASSED, "Change fields of an object, as kubectl patch does.", True, passes=True, types=True),
+    Command("delete", "cli.verbs.delete", "Delete workloads with their jobs, or queues.", True, True, True, types=True),
+    Command("stop", "cli.verbs.stop", "Stop a queue or a workload.", True, True, types=True),
+    Command("resume", "cli.verbs.resume", "Resume a queue or a workload that was stopped.", True, True, types=True),
+    Command("doctor", "cli.doctor", "Report what is wrong with Seiretsu in a cluster, and how to fix it.", plugin=True),
     Command("bundle", "cli.bundle", "Write an archive for a bug report, without secrets."),
     Command("migrate", "cli.migrate", "Go from Kueue to Seiretsu, and back, while jobs run."),
     Command("uninstall", "cli.uninstall", "Remove what serve --install installed; on demand finalizers, too."),
@@ -95,17 +115,44 @@ def plugin() -> None:
 
 def _started(words: Sequence[str], commands: Sequence[Command], name: str) -> None:
     """Runs the command that these words name."""
-    chosen = next((each for each in commands if words and each.name == words[0] and each.quick), None)
-    if chosen is not None:
-        command = _imported(chosen.module).command
-        given = _imported("cli.quick").arguments(command, words[1:])
-        if given is not None:
-            try:
-                command(**given)
-            except typer.Exit as end:
-                sys.exit(end.exit_code)
-            return
-    application(words, commands)(words, prog_name=name)
+    given = arranged(words, [each.name for each in commands if each.types])
+    chosen = next((each for each in commands if given and each.name == given[0]), None)
+    if chosen is not None and chosen.passes and (code := _passed(given)) is not None:
+        sys.exit(code)
+    if chosen is not None and chosen.plugin:
+        line = connected(given)
+        given = line.words
+        GIVEN.set(line.flags)
+    if chosen is not None and chosen.quick and _quickly(chosen, given):
+        return
+    application(given, commands)(given, prog_name=name)
+
+
+def _passed(words: Sequence[str]) -> int | None:
+    """Runs kubectl, if it does what these words say; returns its exit code. For the help of a verb it prints that."""
+    passthrough = _imported(_PASSED)
+    if passthrough.passes(words):
+        return int(passthrough.run(words))
+    if words[0] == "delete" and len(words) > 1:
+        return None
+    print(passthrough.usage(words[0]), end="", file=sys.stdout if {"-h", "--help"} & {*words} else sys.stderr)
+    return 0 if {"-h", "--help"} & {*words} else 2
+
+
+def _quickly(chosen: Command, words: Sequence[str]) -> bool:
+    """Runs a command without Typer, if its words are plain; returns whether they were."""
+    module, quick = _imported(chosen.module), _imported("cli.quick")
+    found = (
+        quick.of_group(module.app, words[1]) if chosen.types and len(words) > 1 else getattr(module, "command", None)
+    )
+    given = quick.arguments(found, words[2 if chosen.types else 1 :]) if found is not None else None
+    if found is None or given is None:
+        return False
+    try:
+        found(**given)
+    except typer.Exit as end:
+        sys.exit(end.exit_code)
+    return True
 
 
 def _run(program: Callable[[], object], name: str) -> None:
@@ -114,6 +161,9 @@ def _run(program: Callable[[], object], name: str) -> None:
         program()
     except KeyboardInterrupt:
         sys.exit(130)
+    except WordsError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        sys.exit(2)
     except _expected() as error:
         print(f"{name}: {error}", file=sys.stderr)
         sys.exit(1)
@@ -134,30 +184,36 @@ def complete() -> None:
 
 
 def completions(words: Sequence[str]) -> list[str]:
-    """Returns what the last of the words may become: a command, an option of the command before it, or a name that is
-    in the cluster.
+    """Returns what the last of the words may become: a command, a type, an option of the command before it, a value of
+    an option, or a name that is in the cluster.
     """
     *before, last = words or [""]
-    named = next((word for word in before if not word.startswith("-")), None)
-    chosen = next((command for command in PLUGIN if command.name == named), None)
+    given = arranged(before, [each.name for each in PLUGIN if each.types])
+    chosen = next((command for command in PLUGIN if given and command.name == given[0]), None)
+    completion = _imported("cli.completion") if last.startswith("-") or before else None
+    if completion is not None and (values := completion.of_option(before, last)) is not None:
+        return list(values)
     if chosen is None:
         return [command.name for command in PLUGIN if command.name.startswith(last)]
-    if not last.startswith("-") or "=" in last or (before and before[-1] in _WITH_NAMES):
-        at = list(before).index(chosen.name)
-        return importlib.import_module("cli.completion").of_words(before[:at] + before[at + 1 :], last)  # type: ignore[no-any-return]
-    app = typer.Typer()
-    app.command()(importlib.import_module(chosen.module).command)
-    options = [word for each in typer.main.get_command(app).params for word in each.opts]
-    return sorted(word for word in [*options, "--help"] if word.startswith(last) and word.startswith("-"))
-
-
-_WITH_NAMES = ("--namespace", "-n", "--context", "--output", "-o")
-"""Options whose value is completed."""
+    module = _imported(chosen.module)
+    if chosen.types and (len(given) < 2 or given[1].startswith("-")):
+        types = (
+            [each.name for each in module.app.registered_commands if not each.hidden]
+            if hasattr(module, "app")
+            else module.WORDS
+        )
+        return sorted(each for each in types if each.startswith(last))
+    if last.startswith("-"):
+        command = _imported("cli.quick").of_group(module.app, given[1]) if hasattr(module, "app") else module.command
+        return completion.options(command, last) if completion is not None else []
+    return list(completion.names(given, last)) if completion is not None else []
 
 
 def _add(app: typer.Typer, command: Command) -> None:
     module = _imported(command.module)
-    if hasattr(module, "app"):
+    if command.passes and not hasattr(module, "app"):
+        app.command(command.name, help=command.help)(_never_called)
+    elif hasattr(module, "app"):
         app.add_typer(module.app, name=command.name, help=command.help, no_args_is_help=True)
     else:
         app.command(command.name, help=command.help)(module.command)

@@ -1,7 +1,7 @@
 """Reads a well-formed command line without Typer's own conversion, which imports pydantic: a third of the time in which
 ``kubectl seiretsu explain`` answers.
 
-It understands the plainest command lines of a command alone. Everything else (help, mistakes, flags) is left to Typer,
+It understands the plainest command lines of a command alone. Everything else (help, mistakes) is left to Typer,
 which reads the same signature, so both always accept the same options.
 """
 
@@ -36,19 +36,36 @@ def arguments(command: Callable[..., None], words: Sequence[str]) -> dict[str, A
         if not word.startswith("-"):
             if not free or not word:
                 return None
-            given[free.pop(0)] = word
+            if get_origin(get_args(kinds[free[0]])[0]) is None:
+                given[free.pop(0)] = word
+            else:
+                given.setdefault(free[0], []).append(word)
             continue
         if option not in options or (equals and not option.startswith("--")):
             return None
+        name = options[option]
+        if get_args(kinds[name])[0] is bool:
+            if equals:
+                return None
+            given[name] = True
+            continue
         text = value if equals else next(left, None)
         if text is None or (not equals and text.startswith("-")):
             return None
-        name = options[option]
         many, converted = _converted(get_args(kinds[name])[0], text)
         if converted is None or (name in given and not many):
             return None
         given[name] = [*given.get(name, []), converted] if many else converted
-    return None if free else {name: each.default for name, each in defaults.items()} | given
+    required = [name for name, each in defaults.items() if each.default is inspect.Parameter.empty]
+    if any(name not in given for name in required):
+        return None
+    return {name: each.default for name, each in defaults.items() if name not in required} | given
+
+
+def of_group(app: typer.Typer, word: str) -> Callable[..., None] | None:
+    """Returns the function of a command in a group, None if the group has none of this name."""
+    found = (each.callback for each in app.registered_commands if each.name == word)
+    return next(found, None)
 
 
 def _converted(kind: Any, text: str) -> tuple[bool, Any]:

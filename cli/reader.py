@@ -1,7 +1,8 @@
 """Reads an API server with the standard library: one call after the other, on one connection.
 
-For the commands that only read (``explain``, ``when``, completion): ``controller.kube.client`` is made for a process
-that runs for months, and its library alone takes a third of the time in which ``kubectl seiretsu explain`` answers.
+For the commands of ``kubectl seiretsu``, which make a few calls: ``controller.kube.client`` is made for a process that
+runs for months, and its library alone takes a third of the time in which ``kubectl seiretsu explain`` answers.
+``cli.writer`` adds the calls that change something.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import time
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, RemoteDisconnected
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from api import names
 from api.objects import Raw, Resource
+from cli.words import GIVEN
 from controller.kube.config import Connection
 from controller.kube.errors import ApiError, Forbidden, Unintelligible, Unreachable, from_answer, is_json
 
@@ -32,12 +34,25 @@ TRIES = 4
 """How often a call is sent that is answered with 429."""
 
 
-class Reader:
-    """Reads as the account of a connection. Every error is an ``ApiError``. Use as ``with``."""
+class Call(NamedTuple):
+    """A request; ``content_type`` is that of ``body``, which is empty for a GET."""
 
-    def __init__(self, connection: Connection, seconds: float = ANSWER_SECONDS) -> None:
+    method: str
+    target: str
+    body: bytes = b""
+    content_type: str = ""
+    accept: str = "application/json"
+
+
+class Reader:
+    """Reads as the account of a connection. Every error is an ``ApiError``. Use as ``with``.
+
+    ``seconds`` is how long an answer may take; 0 is what the command line says, else half a minute.
+    """
+
+    def __init__(self, connection: Connection, seconds: float = 0.0) -> None:
         self.connection = connection
-        self._seconds = seconds
+        self._seconds = seconds or GIVEN.get().get("request_timeout") or ANSWER_SECONDS
         self._server = urlsplit(connection.server)
         self._open: HTTPConnection | None = None
 
@@ -76,12 +91,24 @@ class Reader:
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Raw:
         """Returns the JSON object at a path."""
-        target = self._server.path.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+        return self._called(Call("GET", self._target(path, query)))
+
+    def table(self, path: str, query: Mapping[str, str] | None = None) -> Raw:
+        """Returns what is at a path as the API server's own table: what ``kubectl get`` prints."""
+        accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+        return self._called(Call("GET", self._target(path, query), accept=accept))
+
+    def _target(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        return self._server.path.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+
+    def _called(self, call: Call) -> Raw:
+        """Returns the answer to a request; one that is refused with 401 or 429 is sent again."""
         fresh = False
         for left in range(TRIES, 0, -1):
-            status, headers, body = self._answered(target, fresh)
+            status, headers, body = self._answered(call, fresh)
             content_type = headers.get("Content-Type", "")
             if 200 <= status < 300:
+                self._warned(headers)
                 return _document(status, content_type, body)
             waits = headers.get("Retry-After", "")
             refusal = from_answer(status, content_type, body, float(waits) if waits.isdigit() else None)
@@ -93,18 +120,25 @@ class Reader:
                 raise refusal
         raise refusal
 
-    def _answered(self, target: str, fresh: bool) -> tuple[int, HTTPMessage, bytes]:
-        """Sends a request; on a new connection if the server has closed the present one meanwhile."""
-        headers = self._headers(fresh)
+    def _warned(self, headers: HTTPMessage) -> None:
+        """Nothing that is read is warned about."""
+
+    def _answered(self, call: Call, fresh: bool) -> tuple[int, HTTPMessage, bytes]:
+        """Sends a request; on a new connection if the server has closed the present one meanwhile. What creates an
+        object is sent once, on a connection of its own: if that breaks, the object may exist.
+        """
+        headers = self._headers(call, fresh)
+        if call.method == "POST":
+            self._close()
         reused = self._open is not None
         try:
             try:
-                response = self._sent(target, headers)
+                response = self._sent(call, headers)
             except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
                 if not reused:
                     raise
                 self._close()
-                response = self._sent(target, headers)
+                response = self._sent(call, headers)
             body = response.read()
         except (OSError, HTTPException) as error:
             self._close()
@@ -113,14 +147,15 @@ class Reader:
             self._close()
         return response.status, response.headers, body
 
-    def _sent(self, target: str, headers: Headers) -> HTTPResponse:
+    def _sent(self, call: Call, headers: Headers) -> HTTPResponse:
         if self._open is None:
             self._open = self._opened()
         plain_proxy = self.connection.proxy and self._server.scheme == "http"
-        self._open.putrequest("GET", f"http://{self._server.netloc}{target}" if plain_proxy else target)
+        target = f"http://{self._server.netloc}{call.target}" if plain_proxy else call.target
+        self._open.putrequest(call.method, target)
         for name, value in headers:
             self._open.putheader(name, value)
-        self._open.endheaders()
+        self._open.endheaders(call.body or None)
         return self._open.getresponse()
 
     def _opened(self) -> HTTPConnection:
@@ -141,9 +176,11 @@ class Reader:
         made.sock.settimeout(self._seconds)
         return made
 
-    def _headers(self, fresh: bool) -> Headers:
+    def _headers(self, call: Call, fresh: bool) -> Headers:
         """The credentials; those of a plugin are asked for on an event loop."""
-        found: Headers = [("Accept", "application/json"), ("User-Agent", names.FIELD_MANAGER)]
+        found: Headers = [("Accept", call.accept), ("User-Agent", names.FIELD_MANAGER)]
+        if call.body:
+            found += [("Content-Type", call.content_type), ("Content-Length", str(len(call.body)))]
         if authorization := asyncio.run(self.connection.credentials.authorization(fresh=fresh)):
             if not authorization.isprintable():
                 raise Unreachable(0, "BadCredentials", "the credentials have a line end in them")

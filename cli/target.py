@@ -19,6 +19,7 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 from api.objects import Raw
+from cli.words import GIVEN
 from controller.kube import config
 from controller.kube.errors import ApiError, Unauthorized, Unreachable
 
@@ -67,13 +68,17 @@ class ChosenCluster:
         """Returns how to connect. Raises ``UnreadableError`` if the kubeconfig cannot be used, ``UsageError``
         for options that do not go together.
         """
-        if self.groups and not self.user:
-            raise UsageError("--as-group needs --as: a group is impersonated together with an account")
+        given = GIVEN.get()
+        uid, extra = given.get("as_uid", ""), given.get("as_user_extra", ())
+        if (self.groups or uid or extra) and not self.user:
+            option = "--as-group" if self.groups else "--as-uid" if uid else "--as-user-extra"
+            raise UsageError(f"{option} needs --as: it is impersonated together with an account")
+        overrides = config.Overrides(**{name: given[name] for name in config.Overrides._fields if name in given})
         try:
-            found = config.load(self.kubeconfig, self.context or None)
+            found = config.load(self.kubeconfig, self.context or None, overrides)
         except (config.ConfigError, OSError, ValueError) as error:
             raise UnreadableError(f"no cluster: {error}") from None
-        return replace(found, account=config.Impersonation(self.user, self.groups)) if self.user else found
+        return replace(found, account=config.Impersonation(self.user, self.groups, uid, extra)) if self.user else found
 
 
 def target(

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
+from urllib.parse import quote
 
 import yaml
 
@@ -118,17 +119,60 @@ class PluginCredentials:
             return self._header
 
 
+class Overrides(NamedTuple):
+    """What replaces settings of a kubeconfig, like the options of kubectl with these names. Empty: nothing."""
+
+    cluster: str = ""
+    user: str = ""
+    server: str = ""
+    token: str = ""
+    tls_server_name: str = ""
+    certificate_authority: str = ""
+    client_certificate: str = ""
+    client_key: str = ""
+    insecure_skip_tls_verify: bool = False
+
+    def of_cluster(self, cluster: Raw) -> Raw:
+        """Returns an entry of ``clusters`` with what replaces its fields."""
+        ca = self.certificate_authority
+        given = {
+            "server": self.server,
+            "tls-server-name": self.tls_server_name,
+            "certificate-authority": str(Path(ca).absolute()) if ca else "",
+            "insecure-skip-tls-verify": self.insecure_skip_tls_verify,
+        }
+        kept = {key: value for key, value in cluster.items() if not (ca and key == "certificate-authority-data")}
+        return kept | {key: value for key, value in given.items() if value}
+
+    def of_user(self, user: Raw) -> Raw:
+        """Returns an entry of ``users`` with what replaces its fields; a token replaces all other credentials but a
+        certificate.
+        """
+        files = {"client-certificate": self.client_certificate, "client-key": self.client_key}
+        given = {key: str(Path(value).absolute()) for key, value in files.items() if value}
+        gone = {f"{key}-data" for key in given}
+        if self.token:
+            gone |= {"auth-provider", "exec", "tokenFile", "username", "password"}
+            given["token"] = self.token
+        return {key: value for key, value in user.items() if key not in gone} | given
+
+
+NOTHING = Overrides()
+
+
 class Impersonation(NamedTuple):
     """The account that a client acts as (impersonation): its own rights must allow that."""
 
     user: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    extra: tuple[tuple[str, str], ...] = ()
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         """The headers of each request."""
         named = [("Impersonate-User", self.user), *(("Impersonate-Group", group) for group in self.groups)]
-        return (*named, ("Impersonate-Uid", self.uid)) if self.uid else tuple(named)
+        named += [("Impersonate-Uid", self.uid)] if self.uid else []
+        return (*named, *((f"Impersonate-Extra-{quote(key, safe='')}", value) for key, value in self.extra))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +190,21 @@ class Connection:
     account: Impersonation | None = None
 
 
-def load(kubeconfig: str | Path | None = None, context: str | None = None) -> Connection:
+def load(
+    kubeconfig: str | Path | None = None, context: str | None = None, overrides: Overrides = NOTHING
+) -> Connection:
     """Returns the connection that kubectl would use: the file given, else ``KUBECONFIG``, else the pod's account, else
-    ``~/.kube/config``.
+    ``~/.kube/config``. Nothing replaces settings of the pod's account.
     """
     if kubeconfig is not None:
-        return from_kubeconfig([Path(kubeconfig)], context)
+        return from_kubeconfig([Path(kubeconfig)], context, overrides)
     named = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     if named:
-        return from_kubeconfig(named, context)
+        return from_kubeconfig(named, context, overrides)
     account = Path(os.environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
     if os.environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
         return in_cluster(account)
-    return from_kubeconfig([Path.home() / ".kube" / "config"], context)
+    return from_kubeconfig([Path.home() / ".kube" / "config"], context, overrides)
 
 
 def in_cluster(account: Path = SERVICE_ACCOUNT) -> Connection:
@@ -174,24 +220,28 @@ def in_cluster(account: Path = SERVICE_ACCOUNT) -> Connection:
     return Connection(f"https://{address}:{port}", tls, FileToken(account / "token"), namespace)
 
 
-def from_kubeconfig(files: list[Path], context: str | None = None) -> Connection:
+def from_kubeconfig(files: list[Path], context: str | None = None, overrides: Overrides = NOTHING) -> Connection:
     """The connection of a context, from one or several kubeconfig files; as kubectl merges them, the first mention
     wins.
     """
     documents = [(path, _read(path)) for path in files if path.exists()]
     if not documents:
         raise ConfigError(f"{', '.join(map(str, files))}: no such kubeconfig file")
-    return from_documents(documents, context)
+    return from_documents(documents, context, overrides)
 
 
-def from_documents(documents: list[tuple[Path, Raw]], context: str | None = None) -> Connection:
+def from_documents(
+    documents: list[tuple[Path, Raw]], context: str | None = None, overrides: Overrides = NOTHING
+) -> Connection:
     """The connection of a context, from kubeconfigs that were read already; messages name the path of each."""
     named = context or next((doc["current-context"] for _, doc in documents if doc.get("current-context")), None)
     if not named:
         raise ConfigError(f"{documents[0][0]}: no current-context: choose one of its contexts")
     _, chosen = _entry(documents, "contexts", "context", named)
-    origin, cluster = _entry(documents, "clusters", "cluster", str(chosen.get("cluster", "")))
-    home, user = _entry(documents, "users", "user", chosen["user"]) if chosen.get("user") else (origin, {})
+    origin, cluster = _entry(documents, "clusters", "cluster", overrides.cluster or str(chosen.get("cluster", "")))
+    named_user = overrides.user or chosen.get("user")
+    home, user = _entry(documents, "users", "user", named_user) if named_user else (origin, {})
+    cluster, user = overrides.of_cluster(cluster), overrides.of_user(user)
     server = str(cluster.get("server") or "")
     if not server.startswith(("https://", "http://")):
         raise ConfigError(f"{origin}: clusters[{chosen.get('cluster')!r}].server: not an http(s) address: {server!r}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from api.objects import Raw
@@ -20,6 +21,8 @@ class Asked(NamedTuple):
     path: str
     query: dict[str, list[str]]
     headers: list[tuple[str, str]]
+    method: str = "GET"
+    body: Mapping[str, Any] = MappingProxyType({})
 
 
 class Reply(NamedTuple):
@@ -47,7 +50,8 @@ def serving(answer: Callable[[Asked], Reply]) -> Iterator[tuple[str, list[Asked]
 
         def do_GET(self) -> None:
             url = urlsplit(self.path)
-            asked.append(Asked(url.path, parse_qs(url.query), list(self.headers.items())))
+            sent = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))) or b"{}")
+            asked.append(Asked(url.path, parse_qs(url.query), list(self.headers.items()), self.command, sent))
             reply = answer(asked[-1])
             body = json.dumps(reply.body).encode()
             self.send_response(reply.status)
@@ -59,6 +63,8 @@ def serving(answer: Callable[[Asked], Reply]) -> Iterator[tuple[str, list[Asked]
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
+
+        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815
 
         def log_message(self, format: str, *args: object) -> None:
             pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -36,6 +36,21 @@ def by_typer(words: list[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("words", LINES, ids=" ".join)
 def test_a_plain_line_is_read_as_typer_reads_it(words: list[str]) -> None:
     assert arguments(explain.command, words) == by_typer(words)
+
+
+def several(
+    names: Annotated[list[str] | None, typer.Argument()] = None,
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A")] = False,
+    status: Annotated[list[str] | None, typer.Option("--status")] = None,
+) -> None:
+    """A command with a flag and any number of names."""
+
+
+def test_flags_and_any_number_of_names_are_read() -> None:
+    given = arguments(several, ["a", "-A", "b", "--status", "x", "--status=y"])
+    assert given == {"names": ["a", "b"], "everywhere": True, "status": ["x", "y"]}
+    assert arguments(several, []) == {"names": None, "everywhere": False, "status": None}
+    assert arguments(several, ["--all-namespaces=true"]) is None
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli.world import rules
 from controller.settings import ControllerSettings
 from tests.cli.api_server import EMPTY, kubeconfig, serving
@@ -71,6 +73,29 @@ def test_explain_imports_none_of_the_servers_libraries(tmp_path: Path) -> None:
     assert len(asked) > 10, "it has read the cluster"
     assert found & HEAVY == set()
     assert "cli.explain" in found
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list", "workload", "-A"),
+        ("list", "cq", "-o", "yaml"),
+        ("create", "rf", "f", "--node-labels", "a=b"),
+        ("stop", "cq", "main", "--keep-already-running"),
+        ("resume", "-n", "x", "lq", "main"),
+        ("delete", "workload", "--all", "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_the_verbs_import_none_of_the_servers_libraries(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with serving(lambda asked: EMPTY) as (url, asked):
+        found = imported(*words, "--kubeconfig", str(kubeconfig(tmp_path / "config", url)))
+    assert asked, "it has called the API server"
+    assert found & HEAVY == set()
+
+
+def test_what_kubectl_does_imports_even_less() -> None:
+    assert imported("get", "--help") & (HEAVY | {"asyncio", "ssl", "yaml", "cli.reader"}) == set()
 
 
 def test_help_and_version_import_even_less() -> None:

@@ -96,7 +96,7 @@ def test_durations_are_in_the_unit_that_suits_them() -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ([""], ["explain", "when", "version"]),
+        ([""], [command.name for command in PLUGIN]),
         (["w"], ["when"]),
         (["when", ""], []),
         (["when", "--ru"], ["--run-for"]),
@@ -108,5 +108,6 @@ def test_kubectl_completes_the_commands_and_options_of_the_plugin(words: list[st
     assert told == found if found is not None else {"--namespace", "-n", "--output", "--help"} <= set(told)
 
 
-def test_the_plugin_has_the_commands_that_need_rights_in_a_namespace_only() -> None:
-    assert [command.name for command in PLUGIN] == ["explain", "when", "version"]
+def test_the_plugin_has_the_commands_of_people_who_use_queues() -> None:
+    assert {"explain", "when", "simulate", "doctor", "list", "stop", "version"} <= {each.name for each in PLUGIN}
+    assert not {"serve", "migrate", "uninstall"} & {each.name for each in PLUGIN}
