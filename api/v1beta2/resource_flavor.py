@@ -17,15 +17,6 @@ from api.v1beta2.base import (
 )
 
 
-def _kept_with_topology(field: str) -> tuple[str, str]:
-    """A field that stays as it is in a flavor with a topology: workloads are placed by it."""
-    return (
-        f"{field} are immutable when topologyName is set",
-        f"!has(oldSelf.topologyName) || (has(self.{field}) == has(oldSelf.{field}) &&"
-        f" (!has(self.{field}) || self.{field} == oldSelf.{field}))",
-    )
-
-
 class ResourceFlavorSpec(Model):
     """The desired state of a ResourceFlavor."""
 
@@ -34,9 +25,6 @@ class ResourceFlavorSpec(Model):
             "at least one nodeLabel is required when topology is set",
             "!has(self.topologyName) || has(self.nodeLabels) && self.nodeLabels.size() >= 1",
         ),
-        # As Kueue 0.19 has it; 0.20 lets labels and tolerations of such a flavor change.
-        _kept_with_topology("nodeLabels"),
-        _kept_with_topology("tolerations"),
         (
             "topologyName is immutable when topologyName is set",
             "!has(oldSelf.topologyName) || (has(self.topologyName) && self.topologyName == oldSelf.topologyName)",

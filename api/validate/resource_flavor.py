@@ -28,9 +28,6 @@ def validate_update(old: Raw, new: Raw) -> list[FieldError]:
     before, after = spec_of(old), spec_of(new)
     if before.get("topologyName") is None or new.get("spec") is None:
         return errors
-    for field in ("nodeLabels", "tolerations"):
-        if before.get(field) != after.get(field):
-            errors.append(broken_rule("spec", f"{field} are immutable when topologyName is set"))
     if before["topologyName"] != after.get("topologyName"):
         errors.append(broken_rule("spec", "topologyName is immutable when topologyName is set"))
     return errors

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +27,8 @@ from core.model import (
     ResourceFlavor,
     ResourceGroup,
     StayPending,
+    Taint,
+    Toleration,
     Topology,
     TopologyAssignment,
     TopologyDomain,
@@ -189,6 +193,33 @@ def test_a_waiting_workload_is_decided_again_when_nodes_change(change: str) -> N
         case _:
             found.set_other_pods("n1", {})
     assert sum(domains(last(found, "w")).values()) == 2
+
+
+TAINT = Taint("reserved", "yes", "NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"node_labels": {"pool": "a", "zone": "z"}}, {"node_labels": {"pool": "a"}}),
+        ({"tolerations": ()}, {"tolerations": (Toleration("reserved", "Exists"),)}),
+        ({"node_taints": (Taint("spot", "", "NoSchedule"),)}, {"node_taints": ()}),
+    ],
+    ids=["nodeLabels", "tolerations", "nodeTaints"],
+)
+def test_a_waiting_workload_is_decided_again_when_its_flavor_with_a_topology_changes(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    found = world(queue("a", "tas"), nodes=(replace(node("n1", 3), taints=(TAINT,)),))
+    flavor = replace(found.reservations.flavors["tas"], **before)
+    found.set_flavor("tas", flavor)
+    put(found, runs(asks("running", 1), {"n1": 1}))
+    assert isinstance(last(put(found, asks("w", 2)), "w"), StayPending)
+    tolerations = (Toleration("reserved", "Exists"),)
+    found.set_flavor("tas", replace(flavor, **{"tolerations": tolerations, **after}))
+    assert domains(last(found, "w")) == {"n1": 2}
+    assert used(found) == {"n1": 3}
+    found.check()
 
 
 def test_pods_outside_of_topology_use_their_nodes() -> None:

@@ -36,6 +36,19 @@ CASES: dict[str, tuple[Raw, Raw, list[str]]] = {
         obj("ResourceFlavor", {"nodeLabels": {"a": "b"}}),
         ["spec: Invalid value: topologyName is immutable when topologyName is set"],
     ),
+    "labels, taints and tolerations of a flavor with a topology may change": (
+        obj("ResourceFlavor", {"topologyName": "a", "nodeLabels": {"a": "b", "c": "d"}}),
+        obj(
+            "ResourceFlavor",
+            {
+                "topologyName": "a",
+                "nodeLabels": {"a": "b"},
+                "nodeTaints": [{"key": "spot", "effect": "NoSchedule"}],
+                "tolerations": [{"key": "spot", "operator": "Exists"}],
+            },
+        ),
+        [],
+    ),
     "levels above hosts may change": (
         obj("Topology", {"levels": LEVELS}),
         obj("Topology", {"levels": [{"nodeLabel": "block"}, *LEVELS]}),

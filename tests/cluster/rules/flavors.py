@@ -84,16 +84,6 @@ FLAVORS: dict[str, Rule] = {
         obj("ResourceFlavor", {"topologyName": "t"}),
         "spec: Invalid value: at least one nodeLabel is required when topology is set",
     ),
-    "other labels of nodes with a topology": schema_change(
-        TOPOLOGICAL,
-        changed(TOPOLOGICAL, "spec.nodeLabels", {"pool": "c"}),
-        "spec: Invalid value: nodeLabels are immutable when topologyName is set",
-    ),
-    "tolerations of a flavor with a topology": schema_change(
-        TOPOLOGICAL,
-        changed(TOPOLOGICAL, "spec.tolerations", [{"key": "spot", "operator": "Exists"}]),
-        "spec: Invalid value: tolerations are immutable when topologyName is set",
-    ),
     "another topology": schema_change(
         TOPOLOGICAL,
         changed(TOPOLOGICAL, "spec.topologyName", "b"),
