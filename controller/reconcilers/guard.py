@@ -610,8 +610,8 @@ class PodGuard:
                 await asyncio.sleep(0)
         due = [each for each in self._suspects.get(namespace, {}).values() if each.due <= now]
         if due:
-            acted = await self._confirm(namespace, due)
-            took, now = self.clock() - now, self.clock()
+            acted, took = await self._confirm(namespace, due)
+            now = self.clock()
             for counted in due:
                 if counted.account in acted:
                     counted.acts += 1
@@ -657,8 +657,11 @@ class PodGuard:
         self._forget(counted)
         self._compare(counted)
 
-    async def _confirm(self, namespace: str, due: Iterable[CountedPods]) -> set[QuotaHolder]:
-        """Lists the pods of a namespace as they are, and acts on what exceeds in these accounts, which it returns."""
+    async def _confirm(self, namespace: str, due: Iterable[CountedPods]) -> tuple[set[QuotaHolder], float]:
+        """Lists the pods of a namespace as they are, and acts on what exceeds in these accounts. Returns in which it
+        did something, and how many seconds the list took.
+        """
+        began = self.clock()
         found: dict[QuotaHolder, list[Charged]] = {each.account: [] for each in due}
         placed = {each.account: each.domains for each in due if each.domains is not None}
         pages = self._client.pages(resources.PODS, namespace, field_selector=RUNNING, limit=AT_ONCE)
@@ -675,7 +678,7 @@ class PodGuard:
                         domains = self._domains_of(raw, placed[account]) if account in placed else None
                         found[account].append(Charged(pod, stray, domains))
                 await asyncio.sleep(0)
-        acted = set()
+        took, acted = self.clock() - began, set()
         for counted in due:
             now, workloads = self.clock(), self._workloads(counted.account)
             counted.grant = None
@@ -701,7 +704,7 @@ class PodGuard:
             except ApiError as error:  # the other accounts of the namespace do not wait for it
                 log.warning("pods without quota were not stopped", account="/".join(counted.account), error=str(error))
                 acted.add(counted.account)
-        return acted
+        return acted, took
 
     def _domains_of(self, pod: Raw, has: GrantedDomains) -> tuple[DomainKey, ...] | None:
         """The domains in which a pod may count; None if its node is not known, or is gone."""

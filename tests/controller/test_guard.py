@@ -14,7 +14,14 @@ from controller.cache.caches import Caches
 from controller.cache.owners import Owners
 from controller.cache.writes import Writer
 from controller.kube.flow.precedence import Precedence
-from controller.reconcilers.guard import IMPATIENT_SECONDS, REPORTED_SECONDS, SOON_SECONDS, SWEEP_SECONDS, PodGuard
+from controller.reconcilers.guard import (
+    CONFIRM_SECONDS,
+    IMPATIENT_SECONDS,
+    REPORTED_SECONDS,
+    SOON_SECONDS,
+    SWEEP_SECONDS,
+    PodGuard,
+)
 from controller.reconcilers.living import living_pods, read
 from controller.reconcilers.managed import Managed
 from controller.run.watched import rows
@@ -57,6 +64,7 @@ class Api:
     def __init__(self, world: World) -> None:
         self.world = world
         self.lists = 0
+        self.seconds = 0.0  # that a deletion takes
         self.deleted: list[tuple[str, int | None]] = []
         self.evicted: list[tuple[str, str]] = []
         self.precedence = Precedence(lambda: 0.0)
@@ -68,6 +76,7 @@ class Api:
     async def delete(self, resource: Resource, name: str, namespace: str, *, uid: str, grace: int | None) -> Raw:
         found = self.world.pods[name]
         assert found["metadata"]["uid"] == uid
+        self.world.now += self.seconds
         self.deleted.append((name, grace))
         self.world.see(merged(found, {"metadata": {"deletionTimestamp": stamp(self.world.now)}}))
         return {"kind": "Status"}
@@ -237,6 +246,15 @@ async def test_one_job_after_the_other_that_leaves_pods_gains_no_time(world: Wor
     assert await leaves("b") < SOON_SECONDS + SECOND
     await world.after(IMPATIENT_SECONDS)
     assert await leaves("c") > LEAVES_SECONDS
+
+
+async def test_many_pods_without_quota_are_deleted_one_hundred_after_the_other_without_a_pause(world: World) -> None:
+    """Only the time of the lists is limited: that of the deletions is needed."""
+    world.api.seconds = 0.01
+    world.condition("Finished")
+    world.see(*(pod(f"p{number}") for number in range(250)))
+    await world.after(2.5 + 4 * CONFIRM_SECONDS)
+    assert len(world.api.deleted) == 250
 
 
 async def test_a_pod_that_starts_after_its_job_has_ended_is_deleted_at_once(world: World) -> None:
