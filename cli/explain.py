@@ -57,7 +57,7 @@ def command(
         typer.Argument(
             metavar="JOB|WORKLOAD",
             help="A Job, jobset/NAME, deployment/NAME, workload/NAME.",
-            autocompletion=lambda ctx, incomplete: _completed(ctx.params, incomplete),
+            autocompletion=lambda ctx, incomplete: completed(ctx.params, incomplete),
         ),
     ],
     namespace: Namespace = "",
@@ -149,7 +149,8 @@ def _job_name(workload: Raw) -> str:
     return by.name if by is not None else ""
 
 
-def _completed(given: Raw, incomplete: str) -> list[str]:
+def completed(given: Raw, incomplete: str) -> list[str]:
+    """Returns what the name of a job may become, for the completion of a shell."""
     from cli.completion import jobs
 
     return jobs(given, incomplete)
@@ -218,7 +219,7 @@ def answer(
     else:
         found = [w for w in workloads if _is(w, wanted, kind)]
     if not found:
-        return _without_workload(kind, here, wanted, namespace)
+        return without_workload(kind, here, wanted, namespace)
     world = ClusterState(_as_marked(chosen or ControllerSettings(), workloads))
     for each in sorted(objects, key=lambda raw: raw["kind"] == "Workload"):
         world.add(each)
@@ -253,7 +254,7 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
     if isinstance(kind, PodOwner):
         of_parts = _parts(kind, here, wanted)
         if of_parts is None:
-            return _without_workload(kind, here, wanted, namespace)
+            return without_workload(kind, here, wanted, namespace)
         return replace(_by_status(of_parts.shown), summary=of_parts.summary, unseen=seen.unseen)
     found = [o for o in here if o["kind"] == "Workload" and _is(o, wanted, kind)]
     job = next((o for o in here if kind and (o["kind"], o["metadata"]["name"]) == (kind.kind, wanted)), None)
@@ -261,7 +262,7 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
         if job is None and seen.hides((kind or BATCH_JOB).resource):
             what = f"{(kind or BATCH_JOB).kind} {wanted} in namespace {namespace} or its Workload"
             return f"you may not read {what}: ask for that right"
-        return _without_workload(kind, here, wanted, namespace)
+        return without_workload(kind, here, wanted, namespace)
     told = _by_status(found[-1]) if found else _by_job(kind or BATCH_JOB, job or {})
     if told.state == "waiting" and not told.message:
         reason, message = _last_wait(o for o in seen.objects if o["kind"] == "Event")
@@ -313,7 +314,7 @@ def _last_wait(events: Iterable[Raw]) -> tuple[str, str]:
     return newest.get("reason", ""), newest.get("message", "")
 
 
-def _without_workload(kind: JobKind | PodOwner | None, here: list[Raw], wanted: str, namespace: str) -> str:
+def without_workload(kind: JobKind | PodOwner | None, here: list[Raw], wanted: str, namespace: str) -> str:
     """Returns why there is nothing to explain: no such job, one that is not managed, or one without a Workload yet."""
     if kind is None:
         return f"there is no Workload {wanted} in namespace {namespace}; see kubectl get workloads -n {namespace}"

@@ -49,6 +49,9 @@ COMMANDS = (
     Command("explain", "cli.explain", "Show why a Job waits or does not run, and what would help.", True, quick=True),
     Command("when", "cli.when", "Estimate when a waiting Job starts.", plugin=True),
     Command(
+        "why-preempted", "cli.why_preempted", "Show which workload preempted a Job, and by which rule.", True, True
+    ),
+    Command(
         "list", "cli.verbs.listing", "List queues, workloads, flavors, or the pods of a job.", True, True, types=True
     ),
     Command("create", "cli.verbs.create", "Create a queue or a flavor.", True, True, types=True),

@@ -26,12 +26,13 @@ NO_MIGRATION = "Target flavor is below LastAcceptableFlavorName"
 PENDING_MIGRATION = "Pending the migration of 1 workload(s)"
 WAITING_FOR_PODS_READY = "waiting for all admitted workloads to be in PodsReady condition"
 
-_DUE_TO = {
+DUE_TO = {
     PreemptedReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
     PreemptedReason.IN_COHORT_RECLAMATION: "reclamation within the cohort",
     PreemptedReason.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
     PreemptedReason.IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
 }
+"""The cause in the message of a preemption, by its reason."""
 
 
 def beyond_maximum(fr: FlavorResource, before: int, asked: int, maximum: int) -> str:
@@ -129,6 +130,6 @@ def preempted(preemptor: Workload, reason: str, preemptor_path: str, preemptee_p
     """The message of a victim."""
     return (
         f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
-        f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_DUE_TO[reason]}; "
+        f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {DUE_TO[reason]}; "
         f"preemptor path: {preemptor_path}; preemptee path: {preemptee_path}"
     )

@@ -1,0 +1,84 @@
+"""``kubectl seiretsu why-preempted``: which workload preempted a job, by which rule, and when.
+
+The names of workloads in other namespaces are those that your rights show.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from api import resources
+from api.names import Label
+from api.objects import Raw
+from cli import explain, preempted, target
+from cli.preempted import Preemption, Preemptor
+from cli.reader import Reader
+from cli.target import As, AsGroup, Context, FailedError, Kubeconfig, Namespace, UnreadableError
+from core.explain.parts import needed
+from core.jobs.pod_owners import PodOwner
+
+
+def command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB|WORKLOAD",
+            help="A Job, jobset/NAME, deployment/NAME, workload/NAME.",
+            autocompletion=lambda ctx, incomplete: explain.completed(ctx.params, incomplete),
+        ),
+    ],
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    as_user: As = "",
+    as_group: AsGroup = None,
+    output: explain.Output = "text",
+) -> None:
+    """Report which workload preempted a job, by which rule, when, and what avoids it."""
+    with target.failing("why-preempted", output):
+        here = target.target(kubeconfig, context, as_user, as_group).connection()
+        namespace = namespace or here.namespace
+        explain.sought(name)
+        with Reader(here) as reader, target.reached(here.server):
+            workload = _workload(reader, name, namespace)
+            about = f"involvedObject.kind=Workload,involvedObject.name={workload['metadata']['name']},reason=Preempted"
+            events = reader.list(resources.EVENTS, namespace, fields=about) or []
+            found = preempted.preemptions(workload, events)
+            told = [(each, _preemptor(reader, each, namespace)) for each in found]
+    job = f"{namespace}/{name}"
+    if output == "text":
+        typer.echo(preempted.text(job, workload, told, time.time()), nl=False)
+    else:
+        moments = {each.at: datetime.fromtimestamp(each.at, UTC).isoformat() for each in found if each.at is not None}
+        typer.echo(target.written(preempted.plain(job, workload, told, moments), output), nl=False)
+
+
+def _workload(reader: Reader, name: str, namespace: str) -> Raw:
+    """The Workload of a job, the newest one. Raises UnreadableError without the right to list them in the namespace,
+    FailedError if there is none.
+    """
+    kind, wanted = explain.sought(name)
+    found = reader.list(resources.WORKLOADS, namespace)
+    if found is None:
+        raise UnreadableError(f"you may not list workloads in namespace {namespace}: ask for that right")
+    for each in needed(kind) if isinstance(kind, PodOwner) else ():
+        found += reader.list(each, namespace) or []
+    workload = explain.workload_of(found, name, namespace)
+    if workload is None:
+        jobs = reader.list(kind.resource, namespace) if kind is not None else []
+        raise FailedError(explain.without_workload(kind, [*found, *(jobs or [])], wanted, namespace))
+    return workload
+
+
+def _preemptor(reader: Reader, preemption: Preemption, namespace: str) -> Preemptor:
+    """Who preempted, by the label with the uid of its job. A group of pods has none: it is looked for among all
+    Workloads.
+    """
+    labels = f"{Label.JOB_UID}={preemption.job_uid}" if preemption.job_uid else ""
+    found = reader.list(resources.WORKLOADS, labels=labels)
+    known = found if found is not None else reader.list(resources.WORKLOADS, namespace, labels=labels)
+    return preempted.preemptor(preemption, known or [], complete=found is not None)
