@@ -56,8 +56,8 @@ SWEEP_SECONDS: Final = 30.0
 """How often all pods are looked at that are counted for no job, or terminate."""
 SOON_SECONDS: Final = 1.0
 IMPATIENT_SECONDS: Final = 600.0
-"""When a job of a namespace has ended and left pods that nobody deleted, the next ones have only so short a time to
-delete theirs, for so long: one job after the other would else use as much again for a part of the time."""
+"""When a job has ended and left pods that nobody deleted, the next ones of its kind and namespace have only so short a
+time to delete theirs, for so long: one job after the other would else use as much again for a part of the time."""
 OVERLAP_SECONDS: Final = 10.0
 """How often an account is looked at of which pods terminate beside those that replace them."""
 UNCONFIRMED_SECONDS: Final = 2.0
@@ -102,20 +102,19 @@ class QuotaHolder(NamedTuple):
 class CountedPods:
     """The pods of an account: how many of each shape, without those that terminate.
 
-    ``grant`` is what its Workloads grant, None if that is not computed, and until when if they do not change;
-    ``reserved`` and ``since`` are what they hold and since when. ``left`` is what they granted until ``left_at``, which
-    counts for a moment. ``due`` is when the account is looked at again, 0 if nothing exceeds. ``leaving`` are those
-    that terminate: ``going`` their shapes, without those whose grace period is over (``over``), ``ended`` the uids of
-    those whose grace period was ended, ``spent`` how long they have overlapped. ``strays`` is how many pods nobody
-    controls, and ``acts`` how often in succession something was stopped.
-
-    ``domains`` are those of its Workloads, and ``nodes`` has the nodes of its pods by uid if it has any. ``moved`` is
-    whether either has changed since they were compared, which is not done before ``settled``; ``outside`` is whether
-    they did not agree.
+    ``kind`` is that of its job. ``grant`` is what its Workloads grant, None if that is not computed, and until when if
+    they do not change; ``reserved`` and ``since`` are what they hold and since when. ``left`` is what they granted
+    until ``left_at``, which counts for a moment. ``due`` is when the account is looked at again, 0 if nothing exceeds.
+    ``leaving`` are those that terminate: ``going`` their shapes, without those whose grace period is over (``over``),
+    ``ended`` the uids of those whose grace period was ended, ``spent`` how long they have overlapped. ``strays`` is how
+    many pods nobody controls, and ``acts`` how often in succession something was stopped. ``domains`` are those of its
+    Workloads, and ``nodes`` has the nodes of its pods by uid if it has any. ``moved`` is whether either has changed
+    since they were compared, which is not done before ``settled``; ``outside`` is whether they did not agree.
     """
 
     account: QuotaHolder
     shapes: Counter[PodShape]
+    kind: str = ""
     grant: Grant | None = None
     reserved: Grant = NOTHING
     since: float = 0.0
@@ -190,8 +189,8 @@ class PodGuard:
         self._suspects: defaultdict[str, dict[QuotaHolder, CountedPods]] = defaultdict(dict)
         self._unsettled: dict[str, int] = {}
         self._local_queues: Counter[str] = Counter()
-        self._left_pods_at: dict[str, float] = {}
-        """When a job that had ended left pods in a namespace."""
+        self._left_pods_at: dict[tuple[str, str], float] = {}
+        """When a job of a kind had ended and left pods, by namespace and kind."""
         self._resources: frozenset[str] | None = None
         self._by_topology = caches.state.placement is not None
         self._not_located: set[QuotaHolder] = set()
@@ -403,6 +402,7 @@ class PodGuard:
             workloads = self._workloads(counted.account)
             counted.grant, counted.reserved = granted(workloads, now), reserved(workloads)
             counted.since = since(workloads, now)
+            counted.kind = next((each.owner.kind for each in workloads if each.owner is not None), counted.kind)
             ends = (each + STOPS_SECONDS for each in map(evicted_at, workloads) if each)
             counted.until = min((each for each in ends if each > now), default=inf)
         return counted.grant | counted.left if now < self._leaves_at(counted) else counted.grant
@@ -410,7 +410,8 @@ class PodGuard:
     def _leaves_at(self, counted: CountedPods) -> float:
         """Until when pods may run on what their job had before: its controller deletes them in this time."""
         ended = not counted.reserved.pods
-        recently = counted.left_at < self._left_pods_at.get(counted.account.namespace, -inf) + IMPATIENT_SECONDS
+        left_pods_at = self._left_pods_at.get((counted.account.namespace, counted.kind), -inf)
+        recently = counted.left_at < left_pods_at + IMPATIENT_SECONDS
         return counted.left_at + (SOON_SECONDS if ended and recently else LEAVES_SECONDS)
 
     def _excess(self, counted: CountedPods, has: Grant) -> tuple[Excess, ...]:
@@ -747,7 +748,7 @@ class PodGuard:
                 await self._evict(value, verdict.sentence)
         entitled = bool(self._size(counted, now).pods)
         if entitled and verdict.delete and not counted.reserved.pods and now >= self._leaves_at(counted):
-            self._left_pods_at[counted.account.namespace] = now
+            self._left_pods_at[counted.account.namespace, counted.kind] = now
         stopped = (*verdict.delete, *end)[:AT_ONCE]
         counted.ended.update(pod.uid for pod in stopped if pod.deleted or not entitled)
         for first in range(0, len(stopped), DELETES_AT_ONCE):

@@ -244,6 +244,7 @@ async def test_one_job_after_the_other_that_leaves_pods_gains_no_time(world: Wor
 
     assert LEAVES_SECONDS < await leaves("a") < LEAVES_SECONDS + SECOND
     assert await leaves("b") < SOON_SECONDS + SECOND
+    assert [*world.guard._left_pods_at] == [("ns", "Job")]
     await world.after(IMPATIENT_SECONDS)
     assert await leaves("c") > LEAVES_SECONDS
 
