@@ -1,7 +1,9 @@
-"""The visibility API (``visibility.kueue.x-k8s.io``): which workloads wait in a queue, in the order of the queue.
+"""The visibility API (``visibility.kueue.x-k8s.io``): which workloads wait in a queue, in the order of the queue; where a
+LocalQueue stands, and one of its workloads.
 
 Its documents and paths, with the shapes of Kueue's aggregated API server. It has no objects: the only requests are
-``get`` of the subresource ``pendingworkloads`` of a queue, and discovery.
+``get`` of a subresource, and discovery. ``pendingworkloads`` of a queue is Kueue's, word for word. ``standing`` is
+Seiretsu's own: a subresource beside it, so that clients of Kueue read what they know, and a role gives each alone.
 """
 
 from __future__ import annotations
@@ -15,21 +17,35 @@ from api.objects import Raw
 GROUP: Final = "visibility.kueue.x-k8s.io"
 VERSIONS: Final = ("v1beta2", "v1beta1")
 """The preferred version is the first one; both have the same fields."""
-KIND, SUBRESOURCE = "PendingWorkloadsSummary", "pendingworkloads"
-CLUSTER_QUEUES, LOCAL_QUEUES = "clusterqueues", "localqueues"
+KIND, PENDING_WORKLOADS = "PendingWorkloadsSummary", "pendingworkloads"
+STANDING = "standing"
+QUEUE_STANDING, WORKLOAD_STANDING = "LocalQueueStanding", "WorkloadStanding"
+CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS = "clusterqueues", "localqueues", "workloads"
+SUBRESOURCES: Final = (
+    (CLUSTER_QUEUES, PENDING_WORKLOADS, KIND),
+    (LOCAL_QUEUES, PENDING_WORKLOADS, KIND),
+    (LOCAL_QUEUES, STANDING, QUEUE_STANDING),
+    (WORKLOADS, STANDING, WORKLOAD_STANDING),
+)
+"""What can be asked: the resource, its subresource, and the kind of the answer."""
 API_SERVICES: Final = tuple(f"{version}.{GROUP}" for version in VERSIONS)
 """The names of the APIServices."""
 DEFAULT_LIMIT, MAX_LIMIT = 1000, 5000
 """An answer is encoded in one step of the event loop: 5000 workloads are 1.8 MB, about 30 ms."""
 
 
-class AskedQueue(NamedTuple):
-    """The queue that a request is about; a ClusterQueue has no namespace."""
+DEFAULT_STANDING_LIMIT, MAX_STANDING_LIMIT = 50, 500
+"""The same for the workloads in a standing, of which each is larger."""
+
+
+class Asked(NamedTuple):
+    """What a request is about: a queue or a workload, and which subresource of it; a ClusterQueue has no namespace."""
 
     version: str
     resource: str
     namespace: str
     name: str
+    subresource: str = PENDING_WORKLOADS
 
 
 class Page(NamedTuple):
@@ -39,26 +55,27 @@ class Page(NamedTuple):
     limit: int
 
 
-def asked(path: str) -> AskedQueue | None:
-    """Returns the queue that a path is about; None for any other path."""
+def asked(path: str) -> Asked | None:
+    """Returns what a path is about; None for any other path."""
     match path.strip("/").split("/"):
         case ["apis", group, version, resource, name, subresource]:
-            namespace, wanted = "", CLUSTER_QUEUES
-        case ["apis", group, version, "namespaces", namespace, resource, name, subresource]:
-            wanted = LOCAL_QUEUES
+            namespace = ""
+        case ["apis", group, version, "namespaces", namespace, resource, name, subresource] if namespace:
+            pass
         case _:
             return None
-    known = group == GROUP and version in VERSIONS and subresource == SUBRESOURCE
-    return AskedQueue(version, resource, namespace, name) if known and resource == wanted and name else None
+    served = any((resource, subresource) == (plural, sub) for plural, sub, _ in SUBRESOURCES)
+    known = group == GROUP and version in VERSIONS and served and (resource == CLUSTER_QUEUES) == (not namespace)
+    return Asked(version, resource, namespace, name, subresource) if known and name else None
 
 
-def page(query: str) -> Page:
+def page(query: str, default: int = DEFAULT_LIMIT, most: int = MAX_LIMIT) -> Page:
     """Returns the offset and limit of a query: as in Kueue numbers out of range are replaced by the nearest one.
     ``ValueError`` with a sentence for anything else.
     """
     given = parse_qs(query)
-    offset, limit = (_number(given, name, default) for name, default in (("offset", 0), ("limit", DEFAULT_LIMIT)))
-    return Page(max(offset, 0), min(max(limit, 0), MAX_LIMIT))
+    offset, limit = (_number(given, name, number) for name, number in (("offset", 0), ("limit", default)))
+    return Page(max(offset, 0), min(max(limit, 0), most))
 
 
 def discovery(path: str) -> Raw | None:
@@ -85,14 +102,24 @@ def summary(version: str, items: Iterable[Raw]) -> Raw:
     return {"kind": KIND, "apiVersion": f"{GROUP}/{version}", "metadata": {}, "items": list(items)}
 
 
-def pending_workload(raw: Raw, *, priority: int, in_cluster_queue: int, in_local_queue: int) -> Raw:
-    """Returns the item about a Workload; positions count from 0."""
+def standing(version: str, kind: str, metadata: Raw, fields: Raw) -> Raw:
+    """Returns the answer about where a LocalQueue or a workload stands."""
+    return {"kind": kind, "apiVersion": f"{GROUP}/{version}", "metadata": metadata, **fields}
+
+
+def workload_metadata(raw: Raw) -> Raw:
+    """Returns what is shown of the metadata of a Workload: its name, age and owners."""
     metadata = raw["metadata"]
     shown = {key: metadata[key] for key in ("name", "namespace", "creationTimestamp") if key in metadata}
     named = ("apiVersion", "kind", "name", "uid")
     owners = [{key: each.get(key, "") for key in named} for each in metadata.get("ownerReferences") or ()]
+    return {**shown, **({"ownerReferences": owners} if owners else {})}
+
+
+def pending_workload(raw: Raw, *, priority: int, in_cluster_queue: int, in_local_queue: int) -> Raw:
+    """Returns the item about a Workload; positions count from 0."""
     return {
-        "metadata": {**shown, **({"ownerReferences": owners} if owners else {})},
+        "metadata": workload_metadata(raw),
         "priority": priority,
         "localQueueName": (raw.get("spec") or {}).get("queueName", ""),
         "positionInClusterQueue": in_cluster_queue,
@@ -124,19 +151,26 @@ def failure(code: int, message: str) -> Raw:
     }
 
 
-def not_found(about: AskedQueue) -> str:
-    """Returns the message about a queue that does not exist."""
+def not_found(about: Asked) -> str:
+    """Returns the message about a queue or workload that does not exist."""
     return f'{about.resource.removesuffix("s")}.{GROUP} "{about.name}" not found'
 
 
-_RESOURCES: Final = ((CLUSTER_QUEUES, "clusterqueue", False), (LOCAL_QUEUES, "localqueue", True))
+_RESOURCES: Final = ((CLUSTER_QUEUES, "clusterqueue", False), (LOCAL_QUEUES, "localqueue", True), (WORKLOADS, "", True))
 
 
 def _resources(plural: str, singular: str, namespaced: bool) -> list[Raw]:
-    shared: Raw = {"namespaced": namespaced, "kind": KIND}
+    """A resource and its subresources. Workloads themselves are not in the list, as they are in no answer: kubectl would
+    know two resources of that name.
+    """
+    own: Raw = {"name": plural, "singularName": singular, "namespaced": namespaced, "kind": KIND, "verbs": []}
     return [
-        {"name": plural, "singularName": singular, **shared, "verbs": []},
-        {"name": f"{plural}/{SUBRESOURCE}", "singularName": "", **shared, "verbs": ["get"]},
+        *([own] if singular else []),
+        *(
+            {"name": f"{plural}/{sub}", "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": ["get"]}
+            for resource, sub, kind in SUBRESOURCES
+            if resource == plural
+        ),
     ]
 
 

@@ -28,6 +28,8 @@ ACCESS_REVIEWS: Final = Resource(
 )
 ALLOWED_SECONDS, DENIED_SECONDS = 60.0, 5.0
 """For how long a result is used."""
+UNREVIEWED: Final = frozenset({"system:masters"})
+"""Groups that may do everything, as in every API server."""
 REMEMBERED = 1000
 REVIEWS_PER_SECOND, REVIEWS_AT_ONCE = 10.0, 20
 WAIT_SECONDS = 2.0
@@ -85,6 +87,18 @@ class Reviews:
         if found.refusal:
             raise RefusedCallError(403, found.refusal)
 
+    async def may(self, user: User, attributes: Mapping[str, Raw]) -> bool:
+        """Whether a user has a right on resources: for what may be shown to him, not for whether he is answered. A
+        refusal is used as long as a permission, and an API server that does not review in time counts as a refusal.
+        """
+        key = (user, "may", *sorted(attributes.items()))
+        wanted = {"resourceAttributes": attributes}
+        try:
+            found = await self._reviewed(key, lambda: self._allowed(user, wanted, "", ALLOWED_SECONDS))
+        except RefusedCallError:
+            return False
+        return not found.refusal
+
     async def _reviewed(self, key: Hashable, review: Callable[[], Awaitable[AccessVerdict]]) -> AccessVerdict:
         verdict = self._remembered(key)
         if verdict is None:
@@ -124,13 +138,15 @@ class Reviews:
         found = User(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), extra)
         return AccessVerdict(found, "", self._clock() + ALLOWED_SECONDS)
 
-    async def _allowed(self, user: User, wanted: Mapping[str, Raw], what: str) -> AccessVerdict:
+    async def _allowed(
+        self, user: User, wanted: Mapping[str, Raw], what: str, denied_seconds: float = DENIED_SECONDS
+    ) -> AccessVerdict:
         extra = {key: list(values) for key, values in user.extra}
         spec = {"user": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra, **wanted}
         answer = await self._client.create(ACCESS_REVIEWS, {**_review_of(ACCESS_REVIEWS), "spec": spec})
         if (answer.get("status") or {}).get("allowed"):
             return AccessVerdict(user, "", self._clock() + ALLOWED_SECONDS)
-        return AccessVerdict(None, f"{user.name} may not {what}", self._clock() + DENIED_SECONDS)
+        return AccessVerdict(None, f"{user.name} may not {what}", self._clock() + denied_seconds)
 
 
 class Access:

@@ -1,5 +1,7 @@
 """Serves the visibility API as an aggregated API server: the API server sends it the requests of its users.
 
+What waits in a queue is answered here, where a LocalQueue or a workload stands by ``app.standing``.
+
 It knows the API server by its client certificate, of the CA in the ConfigMap `extension-apiserver-authentication`, and
 takes the user from the headers that are named there. Any other client needs a token. Whether a user may read a queue
 is decided by the API server (SubjectAccessReview).
@@ -20,11 +22,12 @@ from starlette.types import Receive, Scope, Send
 
 from api import visibility
 from api.objects import Key, Raw, Resource
-from api.visibility import AskedQueue, Page
+from api.visibility import Asked, Page
 from api.visibility_openapi import openapi
-from app.access import Reviews, User
+from app.access import UNREVIEWED, Reviews, User
 from app.connection import CLIENT
 from app.limits import Limits, RefusedCallError, check_page
+from app.standing import Standings
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from core.state.lookup import Lookup
@@ -36,8 +39,6 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 AUTHENTICATION, SYSTEM = "extension-apiserver-authentication", "kube-system"
 READ_AGAIN_SECONDS, RETRY_SECONDS = 60.0, 5.0
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
-UNREVIEWED: Final = frozenset({"system:masters"})
-"""Groups that may do everything, as in every API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,9 @@ class FrontProxy:
 
 
 class Visibility:
-    """The ASGI application. `run` follows the ConfigMap; `raw` returns a Workload, `synced` whether caches are read."""
+    """The ASGI application. `run` follows the ConfigMap; `raw` returns a Workload; `forecast` when one is expected to
+    start, None while that is not known.
+    """
 
     def __init__(
         self,
@@ -108,6 +111,7 @@ class Visibility:
         reviews: Reviews | None = None,
         token_reviews: Reviews | None = None,
         limits: Limits | None = None,
+        forecast: Callable[[Key], Raw | None] = lambda key: None,
     ) -> None:
         self.proxy = FrontProxy()
         self._client = client
@@ -118,6 +122,7 @@ class Visibility:
         self._token_reviews = token_reviews or Reviews(client)
         self._limits = limits or Limits()
         self._one_at_a_time = asyncio.Lock()
+        self._standings = Standings(lookup, raw, self._one_at_a_time, forecast)
 
     async def run(self, trust: Callable[[bytes], None]) -> None:
         """Reads the ConfigMap again and again until cancelled; calls ``trust`` with each new CA."""
@@ -162,16 +167,20 @@ class Visibility:
             if found is None:
                 raise RefusedCallError(404, "the server could not find the requested resource")
             return found
+        standing = about.subresource == visibility.STANDING
+        limits = (visibility.DEFAULT_STANDING_LIMIT, visibility.MAX_STANDING_LIMIT) if standing else ()
         try:
-            page = visibility.page(scope["query_string"].decode("latin1"))
+            page = visibility.page(scope["query_string"].decode("latin1"), *limits)
         except ValueError as error:
             raise RefusedCallError(400, str(error)) from None
         if not self._lookup.synced:
             raise RefusedCallError(503, "the queues have not been read yet: try again")
+        if standing:
+            return await self._standings.answer(about, page, user, reviews)
         async with self._one_at_a_time:  # each costs some milliseconds for each thousand of waiting workloads
             return visibility.summary(about.version, await self._items(about, page))
 
-    async def _items(self, about: AskedQueue, page: Page) -> list[Raw]:
+    async def _items(self, about: Asked, page: Page) -> list[Raw]:
         """Returns the page of the workloads that wait in the queue."""
         wanted = Key(about.namespace, about.name) if about.namespace else None
         name = about.name
@@ -209,7 +218,7 @@ def _position(place: QueuePlace, local_queue: Key | None) -> int:
     return place.in_cluster_queue if local_queue is None else place.in_local_queue
 
 
-async def _check(reviews: Reviews, user: User, about: AskedQueue | None, path: str) -> None:
+async def _check(reviews: Reviews, user: User, about: Asked | None, path: str) -> None:
     """Raises `RefusedCallError` unless the user may get what a request is about."""
     if UNREVIEWED.intersection(user.groups):
         return
@@ -222,10 +231,10 @@ async def _check(reviews: Reviews, user: User, about: AskedQueue | None, path: s
         "group": visibility.GROUP,
         "version": about.version,
         "resource": about.resource,
-        "subresource": visibility.SUBRESOURCE,
+        "subresource": about.subresource,
         "namespace": about.namespace,
         "name": about.name,
     }
     where = f' in the namespace "{about.namespace}"' if about.namespace else ""
-    what = f'get {about.resource}/{visibility.SUBRESOURCE} of "{about.name}" in the API group "{visibility.GROUP}"'
+    what = f'get {about.resource}/{about.subresource} of "{about.name}" in the API group "{visibility.GROUP}"'
     await reviews.allow(user, {"resourceAttributes": attributes}, what + where)

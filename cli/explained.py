@@ -12,6 +12,8 @@ from cli.table import columns
 from cli.target import document
 from core.explain.explanation import Explanation, Holder, Rooms
 from core.explain.parts import called
+from core.explain.sight import MOST_NAMED
+from core.model import FlavorResource
 from core.model.owner import GROUP, owner
 from seiretsu.running import Running
 
@@ -47,6 +49,7 @@ def plain(answer: Explanation, running: Running | None = None, jobs: Mapping[str
         "queueLength": answer.waiting,
         "waitingInCohort": answer.rivals,
         "ahead": [known.get(str(key), str(key)) for key in answer.ahead],
+        "aheadNotNamed": answer.ahead_more,
         "quota": [
             {
                 "flavor": cell.flavor_resource.flavor,
@@ -65,10 +68,15 @@ def plain(answer: Explanation, running: Running | None = None, jobs: Mapping[str
             for cell in answer.cells
         ],
         "heldBy": [_holder(each, known) for each in answer.holders],
+        "heldByOthers": [
+            {"workloads": each.workloads, "clusterQueue": each.cluster_queue, "holds": _amounts(each.amounts)}
+            for each in answer.others
+        ],
         **({"topology": [_rooms(each, known) for each in answer.rooms]} if answer.rooms else {}),
         "fairShares": [{"clusterQueue": name, "share": share} for name, share in answer.shares],
         "wouldHelp": [_with_jobs(way, known) for way in answer.ways],
         "notReadable": list(answer.unseen),
+        "notComputed": list(answer.omitted),
     }
     if running is not None:
         value["pods"] = {
@@ -94,6 +102,7 @@ def _rooms(rooms: Rooms, jobs: Mapping[str, str]) -> Raw:
                 "room": each.now,
                 "roomIfEmpty": each.ever,
                 "takenBy": [{"job": jobs.get(str(key), str(key)), "pods": pods} for key, pods in each.taken],
+                "podsOfOthers": each.others,
             }
             for each in rooms.domains
         ],
@@ -114,7 +123,8 @@ def _room_lines(rooms: Rooms) -> Iterator[str]:
     for each in rooms.domains:
         taken = [f"{key}: {pods} pod{'s' if pods > 1 else ''}" for key, pods in each.taken]
         more = [f"{len(taken) - MOST_TAKEN} more"] if len(taken) > MOST_TAKEN else []
-        rows.append((each.domain, str(each.now), str(each.ever), ", ".join(taken[:MOST_TAKEN] + more) or "-"))
+        more += [f"others: {each.others} pod{'s' if each.others > 1 else ''}"] if each.others else []
+        rows.append((each.domain or "-", str(each.now), str(each.ever), ", ".join(taken[:MOST_TAKEN] + more) or "-"))
     yield from columns(rows).splitlines()
     if rooms.more:
         yield f"and {rooms.more} with no more room than the last"
@@ -125,16 +135,19 @@ def _holder(holder: Holder, jobs: Mapping[str, str]) -> Raw:
         "job": jobs.get(str(holder.key), str(holder.key)),
         "clusterQueue": holder.cluster_queue,
         "priority": holder.priority,
-        "holds": [
-            {"flavor": fr.flavor, "resource": fr.resource, "amount": quantity.text(fr.resource, amount)}
-            for fr, amount in sorted(holder.amounts.items())
-        ],
+        "holds": _amounts(holder.amounts),
     }
 
 
-def _holds(holder: Holder) -> str:
-    amounts = sorted(holder.amounts.items())
-    return ", ".join(f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in amounts)
+def _amounts(amounts: Mapping[FlavorResource, int]) -> list[Raw]:
+    return [
+        {"flavor": fr.flavor, "resource": fr.resource, "amount": quantity.text(fr.resource, amount)}
+        for fr, amount in sorted(amounts.items())
+    ]
+
+
+def _holds(amounts: Mapping[FlavorResource, int]) -> str:
+    return ", ".join(f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(amounts.items()))
 
 
 def jobs_of(objects: list[Raw]) -> dict[str, str]:
@@ -189,10 +202,12 @@ def _lines(answer: Explanation) -> Iterator[str]:
     place = f", queue position {answer.place} of {answer.waiting}" if answer.place else ""
     priority = f", priority {answer.priority}" if answer.priority is not None else ""
     yield f"{answer.key}: {answer.state}{where}{place}{priority}"
-    if answer.ahead:
-        shown = [str(key) for key in answer.ahead[:5]] + (
-            [f"{len(answer.ahead) - 5} more"] if len(answer.ahead) > 5 else []
-        )
+    ahead = len(answer.ahead) + answer.ahead_more
+    if ahead:
+        named = [str(key) for key in answer.ahead[:MOST_NAMED]]
+        shown = [*named, f"{ahead - len(named)} more"] if ahead > len(named) else named
+        if not named:
+            shown = [f"{ahead} workload{'s' if ahead > 1 else ''}"]
         yield f"  behind {', '.join(shown)}"
     if answer.message:
         yield f"  {answer.reason + ': ' if answer.reason else ''}{answer.message}"
@@ -214,22 +229,26 @@ def _lines(answer: Explanation) -> Iterator[str]:
     for rooms in answer.rooms:
         yield ""
         yield from _room_lines(rooms)
-    if answer.holders:
+    if answer.holders or answer.others:
         yield ""
         yield "Held by"
         for h in answer.holders[:10]:
-            yield f"  {h.key} in {h.cluster_queue}, priority {h.priority}: {_holds(h)}"
+            yield f"  {h.key} in {h.cluster_queue}, priority {h.priority}: {_holds(h.amounts)}"
         if len(answer.holders) > 10:
             yield f"  and {len(answer.holders) - 10} more"
+        for other in answer.others:
+            where = f"in {other.cluster_queue}" if other.cluster_queue else "in other ClusterQueues"
+            yield f"  {other.workloads} other workload{'s' if other.workloads > 1 else ''} {where}: {_holds(other.amounts)}"
     if len(answer.shares) > 1:
         yield ""
         yield "Fair sharing: the lowest share is first (quota borrowed, in thousandths of what the cohort lends)"
-        yield from (f"  {name}: {share:.0f}" for name, share in answer.shares)
+        yield from (f"  {name or 'another ClusterQueue'}: {share:.0f}" for name, share in answer.shares)
     if answer.ways:
         yield ""
         yield "What would let it start"
         yield from (f"  - {way}" for way in answer.ways)
-    first = [f"{len(answer.ahead)} ahead of it"] if answer.ahead else []
+    yield from (f"Not computed: {each}." for each in answer.omitted)
+    first = [f"{ahead} ahead of it"] if ahead else []
     others = [*first, *([f"{answer.rivals} in other ClusterQueues of the cohort"] if answer.rivals else [])]
     if answer.place and others:
         yield f"Other waiting workloads may get free quota first: {', '.join(others)}."

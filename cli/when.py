@@ -9,13 +9,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from api import quantity
 from api.names import Condition
 from api.objects import key_of
 from cli import completion, explain, live, scenario, target
@@ -24,6 +25,7 @@ from cli.reader import Reader
 from cli.simulator import play
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
 from cli.world import ConfiguredRules, rules
+from core.explain.explanation import Explanation
 from core.model import Key, Raw
 from seiretsu.client.estimate import epoch, estimate, waits
 from seiretsu.client.state import condition_of
@@ -37,7 +39,8 @@ How = Literal["simulated", "estimated", "started", "finished", "unknown"]
 class When:
     """When a Job starts: ``seconds`` from now, None where that is not known; ``why`` says what the answer is based on.
 
-    ``unseen`` are the objects that could not be read.
+    ``unseen`` are the objects that could not be read. ``stands`` is where the job stands meanwhile, as the server tells
+    it.
     """
 
     job: str
@@ -45,6 +48,7 @@ class When:
     why: str
     seconds: float | None = None
     unseen: tuple[str, ...] = ()
+    stands: str = ""
 
 
 def command(
@@ -75,8 +79,11 @@ def command(
         namespace = namespace or here.namespace
         explain.sought(name)
         with Reader(here) as reader:
+            _, answered = explain.asked(reader, name, namespace)
             found = explain.look(reader, name, namespace)
         answer = when(found, name, namespace, time.time(), chosen, given)
+        if answered is not None and isinstance(answer, When) and answered.told.place:
+            answer = replace(answer, stands=stands(answered.told), unseen=())
         if isinstance(answer, str):
             target.fail("when", answer, output=output)
     typer.echo(text(answer, time.time()) if output == "text" else target.written(plain(answer), output).rstrip())
@@ -89,9 +96,22 @@ def plain(answer: When) -> Raw:
         "basis": answer.how,
         "seconds": answer.seconds,
         "message": answer.why,
+        "standing": answer.stands,
         "notReadable": list(answer.unseen),
     }
     return target.document("StartEstimate", value)
+
+
+def stands(told: Explanation) -> str:
+    """Returns the queue position of a waiting job and what it lacks in each flavor, as a sentence."""
+    missing: dict[str, list[str]] = {}
+    for cell in told.cells:
+        flavor, resource = cell.flavor_resource
+        if cell.missing:
+            missing.setdefault(flavor, []).append(f"{quantity.text(resource, cell.missing)} {resource}")
+    lacks = [f"{' and '.join(amounts)} in flavor {flavor}" for flavor, amounts in missing.items()]
+    position = f"queue position {told.place} of {told.waiting} in ClusterQueue {told.cluster_queue}"
+    return f"{position}; it lacks {', or '.join(lacks)}" if lacks else f"{position}: {told.message}"
 
 
 def when(
@@ -184,6 +204,8 @@ def text(answer: When, now: float) -> str:
         case how:
             said = f"{how} {answer.why}"
     lines = [f"{answer.job}: {said}"]
+    if answer.stands:
+        lines.append(f"  {answer.stands}")
     if answer.unseen:
         lines.append(
             f"Your rights do not show {hidden(answer.unseen)}. With the role view in the whole cluster"

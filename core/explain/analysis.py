@@ -3,20 +3,26 @@ cycles.
 
 Every answer is a decision of the cycle: the workload is decided as if it were the only head, with present quota, and
 then again without some holders or with a higher priority. Nothing is changed.
+
+The command line has all the time it needs. The process that serves the visibility API has not: it takes one step after
+the other, within ``Bounds``, and its State may change between two steps: what is answered is true of the first one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import islice
+from typing import Final, TypeVar
 
 from msgspec import structs
 
 from api import quantity
 from api.names import PODS_RESOURCE, CheckState, Condition, PendingReason
 from core.explain import topology
-from core.explain.explanation import Cell, Explanation, Holder, Rooms
+from core.explain.explanation import Cell, Explanation, Holder, OtherHolders, Rooms
+from core.explain.sight import EVERYTHING, Sight
 from core.model import (
     AdmissionCheck,
     ClusterQueue,
@@ -41,6 +47,7 @@ from core.quota.usage import Reservation, totals
 from core.scheduling.cycle import replaced_slice, schedule
 from core.scheduling.snapshot import Head, Snapshot
 from core.scheduling.variants import preference
+from core.state.queue_status import why_waiting
 from core.state.state import State
 from core.state.surroundings import surroundings
 from core.wire.timestamps import stamp
@@ -48,15 +55,60 @@ from core.workload.lifecycle import why_not_queued
 
 MOST_HOLDERS = 200
 """Beyond so many holders no set of them is looked for: the answer would be no help."""
+_Result = TypeVar("_Result")
+Steps = Generator[None, None, _Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What an explanation may cost. In an arena of more ``queues`` or with more ``holders`` nothing is decided again;
+    ``tries`` cycles are run at most; no more ``nodes`` of a topology are looked at; ``names`` workloads are named in a
+    list.
+    """
+
+    queues: int
+    holders: int
+    tries: int
+    nodes: int
+    names: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """For whom an explanation is, and what it may cost. ``order`` returns the workloads of a ClusterQueue in order."""
+
+    sight: Sight = EVERYTHING
+    bounds: Bounds | None = None
+    order: Callable[[str], Sequence[QueueEntry]] | None = None
+
+    def in_order(self, state: State, name: str) -> Sequence[QueueEntry]:
+        """Returns the workloads that wait for a ClusterQueue, in the order in which they are decided."""
+        if self.order is not None:
+            return self.order(name)
+        return state.pending.queues[name].in_order(state.pending.local_usage)
+
+
+IN_FULL: Final = Reading()
 
 
 def explain(state: State, key: Key, now: float) -> Explanation | None:
     """Returns the explanation of a workload; None if State has none of that name (or it has finished)."""
+    steps = explain_in_steps(state, key, now, IN_FULL)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Explanation | None = end.value
+            return found
+
+
+def explain_in_steps(state: State, key: Key, now: float, reading: Reading) -> Steps[Explanation | None]:
+    """As ``explain``, with a step after each cycle."""
     workload = state.workloads.get(key)
     if workload is None:
         return None
     if workload.parent:
-        return _parent(state, workload, now)
+        return (yield from _parent(state, workload, now, reading))
     held = state.reservations.get(key)
     if held is not None:
         return _running(state, held, now)
@@ -70,44 +122,88 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
         return Explanation(key, "waiting", message="it is not queued")
     if workload.requeue_at is not None and workload.requeue_at > now:
         return _backing_off(workload, name, now)
-    order = state.pending.queues[name].in_order(state.pending.local_usage)
-    keys = [each.workload.key for each in order]
-    place = keys.index(key) + 1
-    question = _Question(state, workload, name, entry.demand, now)
-    decision = question.answer()
+    question = _Question.of(state, workload, name, entry.demand, now, reading)
+    try:
+        return (yield from _waiting(question, reading.in_order(state, name)))
+    finally:
+        question.arena.readers -= 1
+
+
+def _waiting(question: _Question, order: Sequence[QueueEntry]) -> Steps[Explanation]:
+    """The explanation of a workload that is queued; ``order`` may be a second old, and not have it yet."""
+    workload, sight, bounds = question.workload, question.reading.sight, question.reading.bounds
+    place = next((number for number, each in enumerate(order, 1) if each.workload.key == workload.key), 0)
+    most = bounds.names if bounds is not None else None
+    before_it = (each.workload.key for each in islice(order, max(0, place - 1)))
+    ahead = tuple(islice((key for key in before_it if sight.names(key)), most))
+    first = order[0].workload.key if order else workload.key
     told = Explanation(
-        key=key,
+        key=workload.key,
         state="waiting",
-        cluster_queue=name,
+        cluster_queue=question.cluster_queue,
         before=_before(workload),
         priority=workload.priority,
         place=place,
-        waiting=len(keys),
+        waiting=len(order),
         rivals=question.rivals(),
         shares=question.shares(),
-        ahead=tuple(keys[: place - 1]),
+        ahead=ahead,
+        ahead_more=max(0, place - 1) - len(ahead),
         cells=question.cells(),
-        holders=question.holders(),
-        rooms=question.rooms(),
+        hidden=frozenset() if sight.names(first) else frozenset({first.namespace}),
     )
-    before = _in_the_way(state, order, place, now) if place > 1 else None
+    if question.too_large:
+        reason, message = why_waiting(question.state, workload, sight.named)
+        return replace(told, reason=reason, message=message, omitted=(question.too_large,))
+    decision = question.answer()
+    yield
+    holders = question.holders()
+    hidden = told.hidden | {each.key.namespace for each in holders if not sight.names(each.key)}
+    named, others = _by_name(holders, question.cluster_queue, sight, most)
+    omitted = tuple(filter(None, (question.too_many_nodes,)))
+    told = replace(told, holders=named, others=others, rooms=question.rooms(), hidden=hidden, omitted=omitted)
+    yield
+    ahead_of_it = (yield from _in_the_way(question, order)) if place > 1 else None
     if isinstance(decision, StayPending):
-        ways = (*((before.way,) if before else ()), *question.ways(decision))
+        ways = (*((ahead_of_it.way,) if ahead_of_it else ()), *(yield from question.ways(decision)))
         return replace(told, reason=decision.reason, message=decision.message, ways=ways)
-    if before is not None:
-        return replace(told, reason="Behind", message=before.message, ways=(before.way, *before.ways))
+    if ahead_of_it is not None:
+        return replace(told, reason="Behind", message=ahead_of_it.message, ways=(ahead_of_it.way, *ahead_of_it.ways))
     text = "It fits now and starts after the workloads ahead of it are scheduled." if place > 1 else "It fits now."
     return replace(told, reason="Fits", message=text)
 
 
-def _parent(state: State, parent: Workload, now: float) -> Explanation:
+def _by_name(
+    holders: Iterable[Holder], mine: str, sight: Sight, most: int | None
+) -> tuple[tuple[Holder, ...], tuple[OtherHolders, ...]]:
+    """Returns the holders that are named, and the others together by ClusterQueue, as far as that is named."""
+    named: list[Holder] = []
+    others: dict[str, tuple[int, dict[FlavorResource, int]]] = {}
+    for each in holders:
+        if sight.names(each.key) and (most is None or len(named) < most):
+            named.append(each)
+            continue
+        where = each.cluster_queue if sight.cluster_queues or each.cluster_queue == mine else ""
+        number, amounts = others.get(where, (0, {}))
+        for fr, amount in each.amounts.items():
+            amounts[fr] = amounts.get(fr, 0) + amount
+        others[where] = (number + 1, amounts)
+    ordered = sorted(others.items(), key=lambda each: (each[0] != mine, each[0]))
+    return tuple(named), tuple(OtherHolders(number, where, amounts) for where, (number, amounts) in ordered)
+
+
+def _parent(state: State, parent: Workload, now: float, reading: Reading) -> Steps[Explanation]:
     """The explanation of a workload that is admitted through variants: that of each variant. Costs the number of
     workloads.
     """
     queue = surroundings(state, parent, now).cluster_queue
     variants = [each for each in state.workloads.values() if each.variant_of == parent.uid]
     variants.sort(key=lambda each: (preference(each, queue) if queue is not None else 0, each.key))
-    told = [(each, found) for each in variants if (found := explain(state, each.key, now)) is not None]
+    told: list[tuple[Workload, Explanation]] = []
+    for each in variants:
+        found = yield from explain_in_steps(state, each.key, now, reading)
+        if found is not None:
+            told.append((each, found))
     parts = [f"{', '.join(each.allowed_flavors)}: {found.state} ({found.message})" for each, found in told]
     reason, message = _not_queued(state, parent, now)
     shown = "; ".join(parts) or message or "no variant was created yet"
@@ -132,24 +228,28 @@ class _Ahead:
     ways: tuple[str, ...]
 
 
-def _in_the_way(state: State, order: Sequence[QueueEntry], place: int, now: float) -> _Ahead | None:
+def _in_the_way(question: _Question, order: Sequence[QueueEntry]) -> Steps[_Ahead | None]:
     """Returns the head that must start or leave before this workload is decided; None if there is none."""
-    head = order[0]
-    name = state.pending.where(head.workload.key) or ""
-    queue = state.pending.queues[name]
-    sticky = queue.sticky == head.workload.key
-    if place == 1 or not (queue.strict or sticky):
+    state, reading, head = question.state, question.reading, order[0]
+    queue = state.pending.queues.get(question.cluster_queue)
+    key = head.workload.key
+    sticky = queue is not None and queue.sticky == key
+    if queue is None or not (queue.strict or sticky):
         return None
-    question = _Question(state, head.workload, name, head.demand, now)
-    decision = question.answer()
+    other = question.about(head.workload, head.demand)
+    decision = other.answer()
+    yield
     if isinstance(decision, Reserve):
         return None
     why = "it waits for the workloads that it preempts" if sticky else "the queue is StrictFIFO"
-    key = head.workload.key
-    blocked = f"It fits now, but {key} is first in the queue and blocks it: {why}"
+    name = reading.sight.named(key)
+    blocked = f"It fits now, but {name} is first in the queue and blocks it: {why}"
+    way = f"{name} must first start or leave the queue: {why}"
+    if not reading.sight.names(key):
+        return _Ahead(blocked, way, ())
     message = f"{blocked}. {key} waits: {decision.reason}: {decision.message}"
-    ways = tuple(f"for {key}: {way}" for way in question.ways(decision))
-    return _Ahead(message, f"{key} must first start or leave the queue: {why}", ways)
+    ways = tuple(f"for {key}: {each}" for each in (yield from other.ways(decision)))
+    return _Ahead(message, way, ways)
 
 
 def _backing_off(workload: Workload, cluster_queue: str, now: float) -> Explanation:
@@ -250,40 +350,102 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
     return (f"namespace {workload.key.namespace} needs labels that ClusterQueue {queue.name} selects",)
 
 
+@dataclass(slots=True)
+class _Tries:
+    """How many more cycles may be run; None: any number."""
+
+    left: int | None
+
+    def take(self) -> bool:
+        """Whether one more may be run."""
+        if self.left is None:
+            return True
+        self.left -= 1
+        return self.left >= 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """The decision if this workload were the only head of its ClusterQueue."""
+    """The decision if this workload were the only head of its ClusterQueue.
+
+    ``arena`` does not change while it is read; ``own`` is the same without the slice that the workload replaces, whose
+    quota is taken over.
+    """
 
     state: State
     workload: Workload
     cluster_queue: str
     demand: Demand
     now: float
+    reading: Reading
+    arena: Arena
+    own: Arena
+    tries: _Tries = field(default_factory=lambda: _Tries(None))
 
-    def answer(self, snapshot: Snapshot | None = None, workload: Workload | None = None) -> Decision:
+    @classmethod
+    def of(
+        cls, state: State, workload: Workload, cluster_queue: str, demand: Demand, now: float, reading: Reading
+    ) -> _Question:
+        """Returns the question; its arena has one more reader, which the caller must take away."""
+        arena = state.reservations.arenas[state.reservations.arena_of[cluster_queue]]
+        arena.readers += 1
+        tries = _Tries(reading.bounds.tries if reading.bounds is not None else None)
+        own = _without_slice(arena, workload, cluster_queue)
+        return cls(state, workload, cluster_queue, demand, now, reading, arena, own, tries)
+
+    def about(self, workload: Workload, demand: Demand) -> _Question:
+        """Returns the same question about another workload of the ClusterQueue."""
+        own = _without_slice(self.arena, workload, self.cluster_queue)
+        return replace(self, workload=workload, demand=demand, own=own)
+
+    @property
+    def too_large(self) -> str:
+        """Why nothing is decided again, as a sentence; '' if it is."""
+        bounds = self.reading.bounds
+        if bounds is None:
+            return ""
+        queues, held = len(self.arena.queues), sum(len(each.reserved) for each in self.arena.queues.values())
+        if queues <= bounds.queues and held <= bounds.holders:
+            return ""
+        return (
+            f"{held} workloads hold quota in {queues} ClusterQueues that share it: which of them hold what is missing,"
+            " and what would let it start, is only computed for fewer"
+        )
+
+    @property
+    def too_many_nodes(self) -> str:
+        """Why the room on nodes is not looked at, as a sentence; '' if it is."""
+        bounds = self.reading.bounds
+        number = topology.nodes(self.own, self.node()) if bounds is not None else 0
+        if bounds is None or number <= bounds.nodes:
+            return ""
+        return f"the room in the topology is only computed for fewer nodes than {number}"
+
+    def answer(self, arena: Arena | None = None, workload: Workload | None = None) -> Decision:
         """The cycle's decision, perhaps on other quota or for the workload with another priority."""
-        workload = workload or self.workload
+        workload, arena = workload or self.workload, arena or self.arena
         head = Head(workload, self.cluster_queue, self.demand, queue_time(workload, self.state.policy))
-        plan = schedule(snapshot or self.state.snapshot(), [head], self.state.policy, self.now)
-        return plan.decisions[0]
+        return schedule(self._snapshot(arena), [head], self.state.policy, self.now).decisions[0]
 
-    def arena(self) -> Arena:
-        """The arena the ClusterQueue is in, without the slice that the workload replaces: its quota is taken over."""
-        arena = self.state.reservations.arenas[self.state.reservations.arena_of[self.cluster_queue]]
-        replaced = replaced_slice(self.workload, arena.queues[self.cluster_queue])
-        if replaced is None:
-            return arena
-        other = arena.copy()
-        other.release(replaced.key, self.cluster_queue)
-        return other
+    def _snapshot(self, arena: Arena) -> Snapshot:
+        placement = self.state.placement
+        return Snapshot(
+            arenas={arena.name: arena},
+            arena_of={self.cluster_queue: arena.name},
+            flavors=self.state.reservations.flavors,
+            namespaces=self.state.namespaces,
+            local_usage=self.state.pending.local_usage,
+            pods_ready=not self.state.reservations.unready,
+            topologies=None if placement is None else placement.topologies,
+        )
 
     def node(self) -> QueueNode:
-        """The ClusterQueue in it."""
-        return self.arena().queues[self.cluster_queue]
+        """The ClusterQueue in ``own``."""
+        return self.own.queues[self.cluster_queue]
 
     def tree(self) -> dict[str, QueueNode]:
         """The ClusterQueues of its tree, which share quota with it."""
-        queues = self.arena().queues
+        queues = self.own.queues
         root = root_name(queues[self.cluster_queue])
         return {name: node for name, node in queues.items() if root_name(node) == root}
 
@@ -296,13 +458,15 @@ class _Question:
 
     def shares(self) -> tuple[tuple[str, float], ...]:
         """Returns the shares of the ClusterQueues in its tree that wait or borrow, if these shares decide which is
-        next.
+        next. The name is '' where the reader may not read it.
         """
         if self.state.policy.fair_sharing is None or self.node().parent is None:
             return ()
         lines = self.state.pending.queues
         found = sorted((share(node).weighted, name) for name, node in self.tree().items())
-        return tuple((name, value) for value, name in found if value or lines.get(name))
+        seen = self.reading.sight.cluster_queues
+        competing = ((value, name) for value, name in found if value or lines.get(name))
+        return tuple((name if seen or name == self.cluster_queue else "", value) for value, name in competing)
 
     def asked(self) -> dict[str, int]:
         """Returns its total request, by resource; including pods if the ClusterQueue counts them."""
@@ -359,68 +523,85 @@ class _Question:
 
     def _placed(self) -> list[Holder]:
         """The workloads on domains of the flavors in which it would be placed: quota is free, and no room."""
-        arena = self.arena()
-        flavors = {each.flavor for each in topology.rooms(arena, self.node(), self.workload)}
+        flavors = {each.flavor for each in self.rooms()}
         return [
             Holder(held.workload.key, held.cluster_queue, held.workload.priority, held.usage.quota)
-            for held in topology.holders(arena)
+            for held in topology.holders(self.own)
             if any(fr.flavor in flavors for fr in held.usage.quota)
         ]
 
     def rooms(self) -> tuple[Rooms, ...]:
         """Returns the room on domains, for pod sets that are placed in a topology."""
-        return topology.rooms(self.arena(), self.node(), self.workload)
+        if self.too_many_nodes:
+            return ()
+        return topology.rooms(self.own, self.node(), self.workload, self.reading.sight)
 
     def _reserved(self) -> Iterable[Reservation]:
         return (held for node in self.tree().values() for held in node.reserved.values())
 
-    def ways(self, decision: StayPending) -> Iterable[str]:
-        """Yields the changes of which each would let it start."""
+    def ways(self, decision: StayPending) -> Steps[list[str]]:
+        """Returns the changes of which each would let it start."""
+        sight = self.reading.sight
         if decision.reason == PendingReason.WAITING_FOR_PODS_READY:
-            unready = sorted(self.state.reservations.unready)
-            yield f"it starts when the pods of {_list(unready)} are ready (waitForPodsReady.blockAdmission)"
-            return
+            unready = sight.listed(sorted(self.state.reservations.unready))
+            return [f"it starts when the pods of {unready} are ready (waitForPodsReady.blockAdmission)"]
+        found = []
         if decision.gated:
-            yield f"it preempts others when its preemption gates are open: {', '.join(self.workload.closed_gates)}"
-        ends = self._ends()
+            gates = ", ".join(self.workload.closed_gates)
+            found.append(f"it preempts others when its preemption gates are open: {gates}")
+        ends = yield from self._ends()
         if ends:
-            yield f"it fits when {_list(ends)} {'ends' if len(ends) == 1 else 'have ended'}"
-        if not self.short():
-            moved = topology.moves(self.arena(), self.node(), self.workload)
-            yield from [moved] if moved else []
-        yield from self._more_quota()
-        yield from self._priority(decision)
+            found.append(f"it fits when {sight.listed(ends)} {'ends' if len(ends) == 1 else 'have ended'}")
+        if not self.short() and not self.too_many_nodes:
+            moved = topology.moves(self.own, self.node(), self.workload, sight)
+            found += [moved] if moved else []
+            yield
+        found += self._more_quota()
+        found += yield from self._priority(decision)
+        return found
 
-    def _ends(self) -> list[Key]:
+    def _ends(self) -> Steps[list[Key]]:
         """Returns a minimal set of holders whose end would be enough, the earliest started first."""
-        arena = self.arena()
         ranked = sorted(self.holders(), key=lambda h: (self._since(h.key), h.key))[:MOST_HOLDERS]
-        gone: list[Holder] = []
-        for holder in ranked:
-            gone.append(holder)
-            if self._fits_without(arena, gone):
-                break
-        else:
+        enough = yield from self._first(len(ranked), lambda number: self._fits_without(ranked[: number + 1]))
+        if enough is None:
             return []
+        gone = ranked[: enough + 1]
         for holder in tuple(gone[:-1]):
             fewer = [each for each in gone if each is not holder]
-            if self._fits_without(arena, fewer):
+            if not self.tries.take():
+                break
+            if self._fits_without(fewer):
                 gone = fewer
+            yield
         return [holder.key for holder in gone]
+
+    def _first(self, number: int, holds: Callable[[int], bool]) -> Steps[int | None]:
+        """Returns the first of so many cases that holds, if each case after one that holds does too; None if none does
+        or there may be no more tries.
+        """
+        low, high = 0, number - 1
+        if number == 0 or not self.tries.take() or not holds(high):
+            return None
+        yield
+        while low < high:
+            if not self.tries.take():
+                return None
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(middle) else (middle + 1, high)
+            yield
+        return low
 
     def _since(self, key: Key) -> float:
         held = self.state.reservations.get(key)
         found = held.workload.condition(Condition.QUOTA_RESERVED) if held else None
         return found.since if found else 0.0
 
-    def _fits_without(self, arena: Arena, gone: Iterable[Holder]) -> bool:
-        other = arena.copy()
+    def _fits_without(self, gone: Iterable[Holder]) -> bool:
+        other = self.own.copy()
         for holder in gone:
             other.release(holder.key, holder.cluster_queue)
-        other.readers += 1
-        snapshot = self.state.snapshot()
-        snapshot = replace(snapshot, arenas={**snapshot.arenas, other.name: other})
-        return isinstance(self.answer(snapshot), Reserve)
+        return isinstance(self.answer(other), Reserve)
 
     def _more_quota(self) -> Iterable[str]:
         """For each flavor, the quota that is missing; where only the borrowing limit is in the way, that."""
@@ -448,20 +629,29 @@ class _Question:
         name = f"ClusterQueue {self.cluster_queue}"
         return f"{name}, or its borrowingLimit: the cohort has enough" if limited else name
 
-    def _priority(self, decision: StayPending) -> Iterable[str]:
-        """Yields the lowest priority at which it would preempt, if that is above its own."""
+    def _priority(self, decision: StayPending) -> Steps[list[str]]:
+        """Returns the lowest priority at which it would preempt, if that is above its own, as a sentence."""
         if decision.victims:
-            return
-        higher = sorted({h.priority + 1 for h in self.holders() if h.priority >= self.workload.priority})
-        for value in higher[:MOST_HOLDERS]:
-            other = self.answer(workload=structs.replace(self.workload, priority=value))
-            if isinstance(other, StayPending) and other.victims:
-                victims = _list([victim.workload.key for victim in other.victims])
-                yield f"with priority {value} or more (it has {self.workload.priority}) it would preempt {victims}"
-                return
+            return []
+        higher = sorted({h.priority + 1 for h in self.holders() if h.priority >= self.workload.priority})[:MOST_HOLDERS]
+        lowest = yield from self._first(len(higher), lambda number: bool(self._victims(higher[number])))
+        if lowest is None:
+            return []
+        value = higher[lowest]
+        victims = self.reading.sight.listed(self._victims(value))
+        return [f"with priority {value} or more (it has {self.workload.priority}) it would preempt {victims}"]
+
+    def _victims(self, priority: int) -> list[Key]:
+        """The workloads that it would preempt with another priority."""
+        other = self.answer(workload=structs.replace(self.workload, priority=priority))
+        return [victim.workload.key for victim in other.victims] if isinstance(other, StayPending) else []
 
 
-def _list(keys: Iterable[Key]) -> str:
-    names = [str(key) for key in keys]
-    shown = names[:5] + ([f"{len(names) - 5} more"] if len(names) > 5 else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+def _without_slice(arena: Arena, workload: Workload, cluster_queue: str) -> Arena:
+    """Returns the arena without the slice that a workload replaces; itself if there is none."""
+    replaced = replaced_slice(workload, arena.queues[cluster_queue])
+    if replaced is None:
+        return arena
+    other = arena.copy()
+    other.release(replaced.key, cluster_queue)
+    return other

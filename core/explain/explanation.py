@@ -35,15 +35,28 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherHolders:
+    """Workloads that hold some of the requested resources and may not be named; ``cluster_queue`` is '' if that may not
+    be named either.
+    """
+
+    workloads: int
+    cluster_queue: str
+    amounts: Mapping[FlavorResource, int]
+
+
+@dataclass(frozen=True, slots=True)
 class DomainRoom:
     """A domain of a topology: how many units of a pod set fit there now, and would if nothing were there; and the
-    workloads with pods there, with their number.
+    workloads with pods there, with their number. ``others`` is the number of pods of workloads that may not be named;
+    ``domain`` is '' if nodes may not be named.
     """
 
     domain: str
     now: int
     ever: int
     taken: tuple[tuple[Key, int], ...] = ()
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +87,10 @@ class Explanation:
     sharing, ``shares`` are the weighted shares of the ClusterQueues that compete, the lowest first. ``unseen`` are the
     objects that could not be read. ``summary`` is about all pods or groups of the object that was asked for. ``rooms``
     is where in a topology there is room, for pod sets that are placed in one.
+
+    Of the workloads ahead only those in ``ahead`` are named, and ``ahead_more`` others are counted; ``others`` are the
+    holders that are counted. ``omitted`` are sentences about what was not computed. ``hidden`` are the namespaces whose
+    workloads would have been named if the reader might read them (``core.explain.sight``).
     """
 
     key: Key
@@ -88,9 +105,13 @@ class Explanation:
     rivals: int = 0
     shares: tuple[tuple[str, float], ...] = ()
     ahead: tuple[Key, ...] = ()
+    ahead_more: int = 0
     cells: tuple[Cell, ...] = ()
     holders: tuple[Holder, ...] = ()
+    others: tuple[OtherHolders, ...] = ()
     rooms: tuple[Rooms, ...] = ()
     ways: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     summary: str = ""
+    omitted: tuple[str, ...] = ()
+    hidden: frozenset[str] = frozenset()

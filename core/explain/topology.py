@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from core.explain.explanation import DomainRoom, Rooms
+from core.explain.sight import EVERYTHING, Sight
 from core.model import Key, Workload
 from core.quota.arena import Arena
 from core.quota.node import QueueNode
@@ -27,7 +28,16 @@ MOST_TRIED = 5
 MOST_MOVED = 3
 
 
-def rooms(arena: Arena, node: QueueNode, workload: Workload) -> tuple[Rooms, ...]:
+def nodes(arena: Arena, node: QueueNode) -> int:
+    """Returns how many nodes, or other lowest domains, the flavors of a ClusterQueue have together."""
+    capacity = arena.further.get("topology")
+    if not isinstance(capacity, PlacementCapacity):
+        return 0
+    flavors = dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
+    return sum(len(capacity.domains[name].tree.leaves) for name in flavors if name in capacity.domains)
+
+
+def rooms(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVERYTHING) -> tuple[Rooms, ...]:
     """Returns the room for each pod set that is placed, in each flavor with a topology that its ClusterQueue has."""
     capacity = arena.further.get("topology")
     if not isinstance(capacity, PlacementCapacity):
@@ -38,11 +48,11 @@ def rooms(arena: Arena, node: QueueNode, workload: Workload) -> tuple[Rooms, ...
         for asked in _asked(node, capacity, workload)
         for flavor in dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
         if flavor in capacity.domains
-        and (found := _rooms(capacity.domains[flavor], asked, flavor, held, capacity.options)) is not None
+        and (found := _rooms(capacity.domains[flavor], asked, flavor, held, capacity.options, sight)) is not None
     )
 
 
-def moves(arena: Arena, node: QueueNode, workload: Workload) -> str:
+def moves(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVERYTHING) -> str:
     """Returns which workloads, if they were restarted, would be placed elsewhere and so make room, as a sentence; ''
     where none are found, or several pod sets or flavors make that more than one question.
     """
@@ -53,7 +63,8 @@ def moves(arena: Arena, node: QueueNode, workload: Workload) -> str:
     flavors = dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
     for flavor in flavors:
         if flavor in capacity.domains:
-            found = _moves(capacity.domains[flavor], asked[0], flavor, list(holders(arena)), capacity.options)
+            held = list(holders(arena))
+            found = _moves(capacity.domains[flavor], asked[0], flavor, held, capacity.options, sight)
             if found:
                 return found
     return ""
@@ -66,7 +77,9 @@ def _asked(node: QueueNode, capacity: PlacementCapacity, workload: Workload) -> 
             yield Asked(pod_set, pod_set.count, implied=not asks(pod_set.topology))
 
 
-def _rooms(domains: Domains, asked: Asked, flavor: str, held: Iterable[Reservation], options: Options) -> Rooms | None:
+def _rooms(
+    domains: Domains, asked: Asked, flavor: str, held: Iterable[Reservation], options: Options, sight: Sight
+) -> Rooms | None:
     wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
     if isinstance(wanted, Misfit) or not domains.tree.leaves:
         return None
@@ -76,10 +89,16 @@ def _rooms(domains: Domains, asked: Asked, flavor: str, held: Iterable[Reservati
     order = sorted(range(tree.size(level)), key=lambda n: (-now[level][n], -ever[level][n], n))
     shown = tuple(
         DomainRoom(
-            "/".join(tree.path(level, number)),
+            "/".join(tree.path(level, number)) if sight.nodes else "",
             now[level][number],
             ever[level][number],
-            tuple(sorted(taken.get(number, {}).items(), key=lambda each: (-each[1], each[0]))),
+            tuple(
+                sorted(
+                    ((key, pods) for key, pods in taken.get(number, {}).items() if sight.names(key)),
+                    key=lambda each: (-each[1], each[0]),
+                )
+            ),
+            sum(pods for key, pods in taken.get(number, {}).items() if not sight.names(key)),
         )
         for number in order[:MOST_DOMAINS]
     )
@@ -138,7 +157,9 @@ def _on(domains: Domains, level: int, held: Reservation) -> dict[int, int]:
     return found
 
 
-def _moves(domains: Domains, asked: Asked, flavor: str, reservations: list[Reservation], options: Options) -> str:
+def _moves(
+    domains: Domains, asked: Asked, flavor: str, reservations: list[Reservation], options: Options, sight: Sight
+) -> str:
     wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
     if isinstance(wanted, Misfit) or not domains.tree.leaves:
         return ""
@@ -153,8 +174,8 @@ def _moves(domains: Domains, asked: Asked, flavor: str, reservations: list[Reser
         )
         moved = _moved(domains, asked, mine[: MOST_MOVED * 2], options)
         if moved:
-            names = " and ".join(str(held.workload.key) for held in moved)
-            where = "/".join(domains.tree.path(level, number))
+            names = sight.listed(held.workload.key for held in moved)
+            where = "/".join(domains.tree.path(level, number)) if sight.nodes else "another domain"
             one = len(moved) == 1
             return (
                 f"if {names} {'was' if one else 'were'} restarted, {'it' if one else 'they'} would fit elsewhere, and"

@@ -46,6 +46,10 @@ class PendingWorkloads:
         """The time until which a pending workload is not decided, in addition to its own backoff."""
         self.demands = Demands()
 
+    def local_queues_of(self, cluster_queue: str) -> Collection[Key]:
+        """The LocalQueues that point to a ClusterQueue."""
+        return self._local_queues_of.get(cluster_queue, ())
+
     def where(self, key: Key) -> str | None:
         """The ClusterQueue a workload is queued for."""
         return self._where.get(key)

@@ -10,6 +10,7 @@ import heapq
 import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from api.names import AdmittedReason, Condition, PendingReason
@@ -137,6 +138,45 @@ class QueuePlace:
 
 PIECE: Final = 500
 """So many workloads are sorted, or listed, between two pauses: less than a millisecond."""
+_JOINED: Final = 20 * PIECE
+"""So many workloads, in two sorted lists, become one between two pauses: a millisecond."""
+
+
+def order_in_steps(state: State, name: str) -> Generator[None, None, list[QueueEntry]]:
+    """Returns all that wait for a ClusterQueue, in the order in which they are decided; yields where the caller may
+    pause. Costs n log n: 3 ms for 10,000.
+
+    The workloads are those of the first step. One that is removed during a pause is still returned.
+    """
+    queue = state.pending.queues.get(name)
+    if queue is None:
+        return []
+    entries, usage = list(queue), dict(state.pending.local_usage) if queue.by_local_queue else {}
+    first = queue.get(queue.sticky) if queue.sticky is not None and not queue.by_local_queue else None
+    rank = queue.rank(usage) if queue.by_local_queue else attrgetter("key")
+    pieces: list[list[QueueEntry]] = []
+    for start in range(0, len(entries), PIECE):
+        pieces.append(sorted(entries[start : start + PIECE], key=rank))
+        yield
+    while len(pieces) > 1 and 2 * len(pieces[0]) <= _JOINED:
+        pairs, pieces = pieces, []
+        for start in range(0, len(pairs), 2):
+            both = [entry for piece in pairs[start : start + 2] for entry in piece]
+            both.sort(key=rank)  # two sorted lists become one in as many comparisons as there are workloads
+            pieces.append(both)
+            yield
+    if len(pieces) <= 1:
+        found = pieces[0] if pieces else []
+    else:
+        found = []
+        for entry in heapq.merge(*pieces, key=rank):
+            found.append(entry)
+            if len(found) % PIECE == 0:
+                yield
+    if first is not None:
+        found.remove(first)
+        found.insert(0, first)
+    return found
 
 
 def places_in_steps(state: State, name: str) -> Iterator[QueuePlace | None]:
@@ -147,13 +187,16 @@ def places_in_steps(state: State, name: str) -> Iterator[QueuePlace | None]:
     queue = state.pending.queues.get(name)
     if queue is None:
         return
-    entries, rank = list(queue), queue.rank(dict(state.pending.local_usage))
-    pieces: list[list[QueueEntry]] = []
-    for start in range(0, len(entries), PIECE):
-        pieces.append(sorted(entries[start : start + PIECE], key=rank))
+    steps = order_in_steps(state, name)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            order: list[QueueEntry] = end.value
+            break
         yield None
     seen: dict[Key, int] = {}
-    for position, entry in enumerate(heapq.merge(*pieces, key=rank)):
+    for position, entry in enumerate(order):
         if position % PIECE == PIECE - 1:
             yield None
         local_queue = local_queue_of(entry.workload)

@@ -6,7 +6,7 @@ as a whole, to be compared with that of the object and written if it differs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from api import names, quantity
 from api.names import Condition, PendingReason
@@ -188,9 +188,9 @@ def _totals(queue: ClusterQueue, amounts: Mapping[FlavorResource, int]) -> list[
     ]
 
 
-def why_waiting(state: State, workload: Workload) -> tuple[str, str]:
+def why_waiting(state: State, workload: Workload, named: Callable[[Key], str] = str) -> tuple[str, str]:
     """Returns reason and message of a pending workload, even if it was not decided itself; ('', '') while nothing is
-    known.
+    known. ``named`` returns how another workload is called in it.
 
     As in Kueue, the status is written only for workloads that were decided: for the others the answer is that of an
     equal workload, or of the head of a queue that keeps its order.
@@ -208,5 +208,5 @@ def why_waiting(state: State, workload: Workload) -> tuple[str, str]:
     queue, first = state.pending.queues[name], head.workload.key
     if not (queue.strict or queue.sticky == first):
         return "", ""
-    text = messages.behind(str(first), name, strict=queue.strict, blocked=queue.blocked == first)
+    text = messages.behind(named(first), name, strict=queue.strict, blocked=queue.blocked == first)
     return PendingReason.PENDING_EVALUATION, text

@@ -20,6 +20,7 @@ from seiretsu.client.check import CheckController
 from seiretsu.client.estimate import Estimate
 from seiretsu.client.http import ApiError, UnreachableError
 from seiretsu.client.queue import Job, Queue, WaitTimeoutError
+from seiretsu.client.standing import JobStanding, Limit, QueueStanding
 from seiretsu.client.state import Phase, State
 from seiretsu.client.verdict import Question, Verdict
 
@@ -28,9 +29,12 @@ __all__ = [
     "CheckController",
     "Estimate",
     "Job",
+    "JobStanding",
+    "Limit",
     "Phase",
     "Question",
     "Queue",
+    "QueueStanding",
     "State",
     "UnreachableError",
     "Verdict",

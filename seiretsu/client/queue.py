@@ -13,7 +13,8 @@ from typing import Any
 
 from seiretsu import running
 from seiretsu.client.estimate import Estimate, epoch, estimate, waits
-from seiretsu.client.http import Api, ApiError, Configuration
+from seiretsu.client.http import Api, ApiError, Configuration, UnreachableError
+from seiretsu.client.standing import PATH, JobStanding, QueueStanding, job_standing, queue_standing
 from seiretsu.client.state import Phase, State, state_of
 from seiretsu.running import Running
 
@@ -78,6 +79,21 @@ class Queue:
     def find(self, name: str, *, api_version: str = "batch/v1", kind: str = "Job") -> Job:
         """The job of that name which is in the cluster already."""
         return Job(self, self.api.get(f"{self._path(api_version, kind)}/{name}"))
+
+    def standing(self) -> QueueStanding | None:
+        """What the queue may use and what is free now, and what its workloads wait for; None if the server does not serve
+        the visibility API, or you may not ask it.
+        """
+        found = self._stands("localqueues", self.name)
+        return queue_standing(found) if found is not None else None
+
+    def _stands(self, resource: str, name: str) -> Raw | None:
+        try:
+            return self.api.get(PATH.format(self.namespace, resource, name))
+        except UnreachableError:
+            raise
+        except ApiError:
+            return None
 
     def _path(self, api_version: str, kind: str) -> str:
         """The URL path of the objects of a kind in the namespace."""
@@ -277,6 +293,14 @@ class Job:
         everybody = self.queue.api.get(_WORKLOADS.format(self.queue.namespace))["items"]
         waited = time.time() - min(epoch(each["metadata"]["creationTimestamp"]) for each in mine)
         return estimate(waited, waits(everybody, self.queue.name))
+
+    def standing(self) -> JobStanding | None:
+        """Its queue position, why it waits, what is free and what would let it start, as the server decides it; None if it
+        has no Workload yet, the server does not serve the visibility API, or you may not ask it.
+        """
+        workload = _newest(self._workloads()["items"])
+        found = self.queue._stands("workloads", workload["metadata"]["name"]) if workload is not None else None
+        return job_standing(found) if found is not None else None
 
     def delete(self) -> None:
         """Delete the job, and with it what it owns."""

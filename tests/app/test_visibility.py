@@ -295,6 +295,8 @@ async def test_discovery_has_both_versions_and_what_can_be_asked() -> None:
         "clusterqueues/pendingworkloads": (False, ["get"]),
         "localqueues": (True, []),
         "localqueues/pendingworkloads": (True, ["get"]),
+        "localqueues/standing": (True, ["get"]),
+        "workloads/standing": (True, ["get"]),
     }
     assert json.loads((await served.get("/openapi/v2")).text)["code"] == 404
 
@@ -324,7 +326,7 @@ def undescribed(value: Any, schema: Raw, schemas: Raw, path: str = "") -> list[s
     if "$ref" in schema:
         schema = schemas[schema["$ref"].rpartition("/")[2]]
     if isinstance(value, dict):
-        known: Raw = schema["properties"]
+        known: Raw = schema.get("properties") or {}
         missing = [f"{path}.{name} is missing" for name in schema.get("required", ()) if name not in value]
         parts = [
             undescribed(each, known[name], schemas, f"{path}.{name}") if name in known else [f"{path}.{name}"]
@@ -333,7 +335,7 @@ def undescribed(value: Any, schema: Raw, schemas: Raw, path: str = "") -> list[s
         return [*missing, *(found for part in parts for found in part)]
     if isinstance(value, list):
         return [found for each in value for found in undescribed(each, schema["items"], schemas, f"{path}[]")]
-    kind = {"string": str, "integer": int}[schema["type"]]
+    kind = {"string": str, "integer": int, "boolean": bool, "number": (int, float)}[schema["type"]]
     return [] if isinstance(value, kind) else [f"{path}: {value!r} is no {schema['type']}"]
 
 

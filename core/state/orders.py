@@ -1,0 +1,78 @@
+"""The orders of ClusterQueues, each kept for a second.
+
+Separate from ``core.state.queries``, which computes an order anew: many users ask for positions in the same queue, and
+what they ask for must not cost a sort of all that wait each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Final
+
+from core.model import Key
+from core.queue.queue import QueueEntry
+from core.state.queries import PIECE, order_in_steps
+from core.state.state import State
+
+KEPT_SECONDS: Final = 1.0
+KEPT: Final = 8
+"""Orders of so many ClusterQueues are kept at most."""
+MOST_KEPT: Final = 100_000
+"""So many workloads are in all of those together at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The workloads that wait for a ClusterQueue, in the order in which they are decided. ``at`` is when the order was
+    computed, in seconds.
+    """
+
+    at: float
+    entries: list[QueueEntry] = field(default_factory=list)
+    _positions: dict[Key, list[int]] = field(default_factory=dict)
+
+    def positions(self, local_queue: Key) -> Generator[None, None, list[int]]:
+        """Returns the positions of the workloads of a LocalQueue, from 0; yields where the caller may pause. Costs the
+        number of workloads once.
+        """
+        if local_queue not in self._positions:
+            namespace, name = local_queue
+            found: list[int] = []
+            for start in range(0, len(self.entries), 4 * PIECE):
+                piece = enumerate(self.entries[start : start + 4 * PIECE], start)
+                found += [n for n, e in piece if e.workload.queue == name and e.workload.key.namespace == namespace]
+                yield
+            self._positions[local_queue] = found
+        return self._positions[local_queue]
+
+    def has(self, workload: Key) -> bool:
+        """Whether a workload is in it. Costs the number of workloads."""
+        return any(each.workload.key == workload for each in self.entries)
+
+
+class Orders:
+    """Computes orders in steps, and keeps them."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._kept: dict[str, Order] = {}
+
+    def kept(self, name: str, now: float) -> Order | None:
+        """Returns the order of a ClusterQueue if it is young enough."""
+        for each in [each for each, order in self._kept.items() if now - order.at >= KEPT_SECONDS]:
+            del self._kept[each]
+        return self._kept.get(name)
+
+    def computed(self, name: str, now: float) -> Generator[None, None, Order]:
+        """Computes the order of a ClusterQueue; yields where the caller may pause."""
+        order = Order(now, (yield from order_in_steps(self._state, name)))
+        self._kept.pop(name, None)
+        while self._kept and (len(self._kept) >= KEPT or self._size() + len(order.entries) > MOST_KEPT):
+            del self._kept[next(iter(self._kept))]
+        if len(order.entries) <= MOST_KEPT:
+            self._kept[name] = order
+        return order
+
+    def _size(self) -> int:
+        return sum(len(each.entries) for each in self._kept.values())
