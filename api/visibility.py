@@ -1,5 +1,5 @@
-"""The visibility API (``visibility.kueue.x-k8s.io``): which workloads wait in a queue, in the order of the queue; where a
-LocalQueue stands, and one of its workloads.
+"""The visibility API (``visibility.kueue.x-k8s.io``): which workloads wait in a queue, in the order of the queue, and
+where a LocalQueue or one of its workloads stands.
 
 Its documents and paths, with the shapes of Kueue's aggregated API server. It has no objects: the only requests are
 ``get`` of a subresource, and discovery. ``pendingworkloads`` of a queue is Kueue's, word for word. ``standing`` is
@@ -156,12 +156,16 @@ def not_found(about: Asked) -> str:
     return f'{about.resource.removesuffix("s")}.{GROUP} "{about.name}" not found'
 
 
-_RESOURCES: Final = ((CLUSTER_QUEUES, "clusterqueue", False), (LOCAL_QUEUES, "localqueue", True), (WORKLOADS, "", True))
+_RESOURCES: Final = (
+    (CLUSTER_QUEUES, "clusterqueue", False),
+    (LOCAL_QUEUES, "localqueue", True),
+    (WORKLOADS, "", True),
+)
 
 
 def _resources(plural: str, singular: str, namespaced: bool) -> list[Raw]:
-    """A resource and its subresources. Workloads themselves are not in the list, as they are in no answer: kubectl would
-    know two resources of that name.
+    """A resource and its subresources. Workloads themselves are not in the list: kubectl would know two resources of
+    that name.
     """
     own: Raw = {"name": plural, "singularName": singular, "namespaced": namespaced, "kind": KIND, "verbs": []}
     return [

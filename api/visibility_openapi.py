@@ -133,9 +133,9 @@ def _number(description: str) -> Raw:
     return {"description": description, "type": "integer", "format": "int32", "default": 0}
 
 
-def _object(description: str, required: tuple[str, ...] = (), **properties: Raw) -> Raw:
-    needed = {"required": list(required)} if required else {}
-    return {"description": description, "type": "object", "properties": properties, **needed}
+def _object(description: str, needed: tuple[str, ...] = (), /, **properties: Raw) -> Raw:
+    required = {"required": list(needed)} if needed else {}
+    return {"description": description, "type": "object", "properties": properties, **required}
 
 
 def _schemas(version: str) -> Raw:

@@ -87,12 +87,12 @@ class Reviews:
         if found.refusal:
             raise RefusedCallError(403, found.refusal)
 
-    async def may(self, user: User, attributes: Mapping[str, Raw]) -> bool:
+    async def may(self, user: User, attributes: Mapping[str, str]) -> bool:
         """Whether a user has a right on resources: for what may be shown to him, not for whether he is answered. A
         refusal is used as long as a permission, and an API server that does not review in time counts as a refusal.
         """
         key = (user, "may", *sorted(attributes.items()))
-        wanted = {"resourceAttributes": attributes}
+        wanted: Mapping[str, Raw] = {"resourceAttributes": dict(attributes)}
         try:
             found = await self._reviewed(key, lambda: self._allowed(user, wanted, "", ALLOWED_SECONDS))
         except RefusedCallError:

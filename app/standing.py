@@ -34,6 +34,7 @@ BOUNDS: Final = Bounds(queues=100, holders=400, tries=24, nodes=1_000, names=20)
 """What an explanation may cost: 24 cycles of a millisecond or two, between which other requests are answered."""
 MOST_NAMESPACES: Final = 5
 """Of so many namespaces it is asked whether a user may read their workloads, if he may not read all."""
+PIECE_SECONDS: Final = 0.000_5
 _Result = TypeVar("_Result")
 
 
@@ -47,12 +48,14 @@ class Standings:
         one_at_a_time: asyncio.Lock,
         forecast: Callable[[Key], Raw | None] = lambda key: None,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lookup = lookup
         self._raw = raw
         self._one_at_a_time = one_at_a_time
         self._forecast = forecast
         self._clock = clock
+        self._monotonic = monotonic
         self._orders = Orders(lookup.state)
 
     async def answer(self, about: Asked, page: Page, user: User, reviews: Reviews) -> Raw:
@@ -117,14 +120,14 @@ class Standings:
             order = await self._order(name, key) if name is not None else Order(0.0)
 
             def in_order(wanted: str) -> Sequence[QueueEntry]:
-                kept = order if wanted == name else self._orders.kept(wanted, time.monotonic())
+                kept = order if wanted == name else self._orders.kept(wanted, self._monotonic())
                 return kept.entries if kept is not None else ()
 
             return await _in_pieces(explain_in_steps(state, key, self._clock(), Reading(sight, BOUNDS, in_order)))
 
     async def _order(self, name: str, workload: Key | None = None) -> Order:
         """Returns the order of a ClusterQueue, not older than a second, with a workload in it if that waits there."""
-        now = time.monotonic()
+        now = self._monotonic()
         kept = self._orders.kept(name, now)
         if kept is None or (workload is not None and not kept.has(workload)):
             kept = await _in_pieces(self._orders.computed(name, now))
@@ -152,9 +155,7 @@ class Standings:
         state = self._lookup.state
         queue = self._lookup.cluster_queue(state.pending.where(key) or "")
         flavors = [name for group in queue.groups for name in group.flavors] if queue is not None else []
-        return any(
-            flavor.topology_name for name in flavors if (flavor := self._lookup.flavor(name)) is not None
-        )
+        return any(flavor.topology_name for name in flavors if (flavor := self._lookup.flavor(name)) is not None)
 
 
 def _finished(key: Key, raw: Raw) -> Explanation:
@@ -168,21 +169,23 @@ async def _no() -> bool:
     return False
 
 
-def _listing(resource: Resource, namespace: str = "") -> Mapping[str, Raw]:
+def _listing(resource: Resource, namespace: str = "") -> Mapping[str, str]:
     attributes = {"verb": "list", "group": resource.group, "version": resource.version, "resource": resource.plural}
     return {**attributes, "namespace": namespace}
 
 
 async def _in_pieces(steps: Generator[None, None, _Result]) -> _Result:
-    """Runs steps to their end, and leaves the event loop to others for as long as each took."""
+    """Runs steps to their end, and after some of them leaves the event loop to others for as long as these took."""
     try:
+        started = time.perf_counter()
         while True:
-            started = time.perf_counter()
             try:
                 next(steps)
             except StopIteration as end:
                 found: _Result = end.value
                 return found
-            await asyncio.sleep(time.perf_counter() - started)
+            if (taken := time.perf_counter() - started) > PIECE_SECONDS:
+                await asyncio.sleep(taken)
+                started = time.perf_counter()
     finally:
         steps.close()

@@ -147,7 +147,9 @@ def _amounts(amounts: Mapping[FlavorResource, int]) -> list[Raw]:
 
 
 def _holds(amounts: Mapping[FlavorResource, int]) -> str:
-    return ", ".join(f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(amounts.items()))
+    return ", ".join(
+        f"{quantity.text(fr.resource, n)} {fr.resource} in {fr.flavor}" for fr, n in sorted(amounts.items())
+    )
 
 
 def jobs_of(objects: list[Raw]) -> dict[str, str]:
@@ -238,7 +240,8 @@ def _lines(answer: Explanation) -> Iterator[str]:
             yield f"  and {len(answer.holders) - 10} more"
         for other in answer.others:
             where = f"in {other.cluster_queue}" if other.cluster_queue else "in other ClusterQueues"
-            yield f"  {other.workloads} other workload{'s' if other.workloads > 1 else ''} {where}: {_holds(other.amounts)}"
+            who = f"{other.workloads} other workload{'s' if other.workloads > 1 else ''}"
+            yield f"  {who} {where}: {_holds(other.amounts)}"
     if len(answer.shares) > 1:
         yield ""
         yield "Fair sharing: the lowest share is first (quota borrowed, in thousandths of what the cohort lends)"

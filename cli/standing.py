@@ -18,8 +18,8 @@ from core.explain.explanation import Explanation
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The answer; ``jobs`` are the jobs of the Workloads that it names, both as NAMESPACE/NAME. ``forecast`` is when the
-    server expects the start, None while it does not know.
+    """The answer; ``jobs`` are the jobs of the Workloads that it names, both as NAMESPACE/NAME. ``forecast`` is when
+    the server expects the start, None while it does not know.
     """
 
     told: Explanation

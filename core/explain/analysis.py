@@ -155,6 +155,7 @@ def _waiting(question: _Question, order: Sequence[QueueEntry]) -> Steps[Explanat
     if question.too_large:
         reason, message = why_waiting(question.state, workload, sight.named)
         return replace(told, reason=reason, message=message, omitted=(question.too_large,))
+    yield
     decision = question.answer()
     yield
     holders = question.holders()

@@ -1,7 +1,7 @@
 """An explanation in the form of the visibility API, and read back from it.
 
-Separate from ``core.explain.explanation``: the command line prints an explanation that it has computed itself in the same
-way as one that the server has sent. Positions count from 0 here, as in Kueue's API, and from 1 in an explanation.
+Separate from ``core.explain.explanation``: the command line prints an explanation that it has computed itself in the
+same way as one that the server has sent. Positions count from 0 here, as in Kueue's API, and from 1 in an explanation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from api import quantity
 from core.explain.explanation import Cell, DomainRoom, Explanation, Holder, OtherHolders, Rooms
 from core.model import FlavorResource, Key, Raw
 from core.state.queries import MAX_SHARE
-
 
 MOST_TAKEN: Final = 20
 """So many workloads are named on a domain."""

@@ -1,5 +1,5 @@
-"""What the reader of an explanation may read, and so what may be named to him: everything in the command line, which has
-read it with his own rights; less in the visibility API, which knows more than its users.
+"""What the reader of an explanation may read, and so what may be named to him: everything in the command line, which
+has read it with his own rights; less in the visibility API, which knows more than its users.
 
 Separate from ``core.explain.analysis``, which decides what is true: here is how it may be said. Sentences are made with
 the names that may be in them, and never cleaned of names afterwards.

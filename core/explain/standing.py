@@ -26,7 +26,7 @@ from core.state.queue_status import local_queue_condition, pending_for, used, wh
 from core.state.state import State
 
 LONGEST_MESSAGE: Final = 1024
-"""Characters of a message: a tenant may write the status of some kinds of jobs, which a page must not repeat in full."""
+"""Characters of a message: the message of a condition may be longer, and a page has many."""
 STEP: Final = 25
 """So many workloads are described between two pauses."""
 
@@ -60,8 +60,8 @@ def standing(state: State, queue: LocalQueue) -> Raw:
 
 
 def free(node: QueueNode, fr: FlavorResource) -> tuple[int, int]:
-    """Returns how much of a flavor-resource the ClusterQueue could use now in addition, as the scheduler decides it, and
-    how much of that it would borrow.
+    """Returns how much more of a flavor-resource the ClusterQueue could use now, as the scheduler decides it, and how
+    much of that it would borrow.
     """
     available = max(0, node.available(fr))
     own = max(0, node.quotas[fr].nominal - node.usage.get(fr, 0))

@@ -145,6 +145,8 @@ class Queue:
         self._serials = count()
         self._priorities: Counter[int] = Counter()
         self._active = 0
+        self.changes = 0
+        """How often workloads came or left."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -202,6 +204,7 @@ class Queue:
     def push(self, entry: QueueEntry) -> None:
         """Adds a workload, or replaces its entry."""
         key = entry.workload.key
+        self.changes += 1
         if key in self._entries:
             self._drop(key)
         local_queue = entry.workload.key._replace(name=entry.workload.queue) if self.by_local_queue else None
@@ -403,6 +406,7 @@ class Queue:
             self._active -= 1
 
     def _drop(self, key: Key) -> QueueEntry:
+        self.changes += 1
         entry = self._entries.pop(key)
         if not entry.asleep:
             self._park_alone(entry)

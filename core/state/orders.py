@@ -1,4 +1,4 @@
-"""The orders of ClusterQueues, each kept for a second.
+"""The orders of ClusterQueues, each kept for a second, or for as long as it is true.
 
 Separate from ``core.state.queries``, which computes an order anew: many users ask for positions in the same queue, and
 what they ask for must not cost a sort of all that wait each time.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from core.model import Key
-from core.queue.queue import QueueEntry
+from core.queue.queue import Queue, QueueEntry
 from core.state.queries import PIECE, order_in_steps
 from core.state.state import State
 
@@ -25,10 +25,11 @@ MOST_KEPT: Final = 100_000
 @dataclass(frozen=True, slots=True)
 class Order:
     """The workloads that wait for a ClusterQueue, in the order in which they are decided. ``at`` is when the order was
-    computed, in seconds.
+    computed, in seconds, and after which change of the queue.
     """
 
     at: float
+    changes: tuple[int, Key | None] | None = None
     entries: list[QueueEntry] = field(default_factory=list)
     _positions: dict[Key, list[int]] = field(default_factory=dict)
 
@@ -59,20 +60,30 @@ class Orders:
         self._kept: dict[str, Order] = {}
 
     def kept(self, name: str, now: float) -> Order | None:
-        """Returns the order of a ClusterQueue if it is young enough."""
-        for each in [each for each, order in self._kept.items() if now - order.at >= KEPT_SECONDS]:
-            del self._kept[each]
-        return self._kept.get(name)
+        """Returns the order of a ClusterQueue if it is young enough, or nothing has changed since."""
+        order, queue = self._kept.get(name), self._state.pending.queues.get(name)
+        if order is None or queue is None:
+            return None
+        same = not queue.by_local_queue and order.changes == _changes(queue)
+        return order if same or now - order.at < KEPT_SECONDS else None
 
     def computed(self, name: str, now: float) -> Generator[None, None, Order]:
         """Computes the order of a ClusterQueue; yields where the caller may pause."""
-        order = Order(now, (yield from order_in_steps(self._state, name)))
-        self._kept.pop(name, None)
+        before = self._kept.pop(name, None)
+        queue = self._state.pending.queues.get(name)
+        changes = _changes(queue) if queue is not None else None
+        known = before.entries if before is not None else ()
+        order = Order(now, changes, (yield from order_in_steps(self._state, name, known)))
         while self._kept and (len(self._kept) >= KEPT or self._size() + len(order.entries) > MOST_KEPT):
             del self._kept[next(iter(self._kept))]
-        if len(order.entries) <= MOST_KEPT:
+        if queue is not None and len(order.entries) <= MOST_KEPT:
             self._kept[name] = order
         return order
 
     def _size(self) -> int:
         return sum(len(each.entries) for each in self._kept.values())
+
+
+def _changes(queue: Queue) -> tuple[int, Key | None]:
+    """What the order depends on: which workloads wait, and which one keeps the first place."""
+    return queue.changes, queue.sticky

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
@@ -138,25 +138,37 @@ class QueuePlace:
 
 PIECE: Final = 500
 """So many workloads are sorted, or listed, between two pauses: less than a millisecond."""
-_JOINED: Final = 20 * PIECE
-"""So many workloads, in two sorted lists, become one between two pauses: a millisecond."""
+_JOINED: Final = 40 * PIECE
+"""At most so many workloads, in two sorted lists, become one between two pauses: a millisecond or two."""
 
 
-def order_in_steps(state: State, name: str) -> Generator[None, None, list[QueueEntry]]:
+def order_in_steps(
+    state: State, name: str, before: Sequence[QueueEntry] = ()
+) -> Generator[None, None, list[QueueEntry]]:
     """Returns all that wait for a ClusterQueue, in the order in which they are decided; yields where the caller may
-    pause. Costs n log n: 3 ms for 10,000.
+    pause. Costs n log n, and much less with the order ``before``, if most of it is still true.
 
     The workloads are those of the first step. One that is removed during a pause is still returned.
     """
     queue = state.pending.queues.get(name)
     if queue is None:
         return []
-    entries, usage = list(queue), dict(state.pending.local_usage) if queue.by_local_queue else {}
+    usage = dict(state.pending.local_usage) if queue.by_local_queue else {}
     first = queue.get(queue.sticky) if queue.sticky is not None and not queue.by_local_queue else None
     rank = queue.rank(usage) if queue.by_local_queue else attrgetter("key")
+    waiting, entries = list(queue), list[QueueEntry]()
+    if before:
+        still = set(waiting)
+        yield
+        entries = [entry for entry in before if entry in still]
+        still.difference_update(entries)
+        yield
+        waiting = [entry for entry in waiting if entry in still]
+    entries += waiting
     pieces: list[list[QueueEntry]] = []
-    for start in range(0, len(entries), PIECE):
-        pieces.append(sorted(entries[start : start + PIECE], key=rank))
+    size = 4 * PIECE if before else PIECE  # what is nearly in order is sorted in as many comparisons as it has parts
+    for start in range(0, len(entries), size):
+        pieces.append(sorted(entries[start : start + size], key=rank))
         yield
     while len(pieces) > 1 and 2 * len(pieces[0]) <= _JOINED:
         pairs, pieces = pieces, []

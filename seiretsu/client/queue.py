@@ -81,8 +81,8 @@ class Queue:
         return Job(self, self.api.get(f"{self._path(api_version, kind)}/{name}"))
 
     def standing(self) -> QueueStanding | None:
-        """What the queue may use and what is free now, and what its workloads wait for; None if the server does not serve
-        the visibility API, or you may not ask it.
+        """What the queue may use and what is free now, and what its workloads wait for; None if the server does not
+        serve the visibility API, or you may not ask it.
         """
         found = self._stands("localqueues", self.name)
         return queue_standing(found) if found is not None else None
@@ -295,8 +295,8 @@ class Job:
         return estimate(waited, waits(everybody, self.queue.name))
 
     def standing(self) -> JobStanding | None:
-        """Its queue position, why it waits, what is free and what would let it start, as the server decides it; None if it
-        has no Workload yet, the server does not serve the visibility API, or you may not ask it.
+        """Its queue position, why it waits, what is free and what would let it start, as the server decides it; None if
+        it has no Workload yet, the server does not serve the visibility API, or you may not ask it.
         """
         workload = _newest(self._workloads()["items"])
         found = self.queue._stands("workloads", workload["metadata"]["name"]) if workload is not None else None

@@ -18,8 +18,8 @@ PATH: Final = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/{}/{}/{}/stand
 
 @dataclass(frozen=True)
 class Limit:
-    """A resource of a flavor in the ClusterQueue of a queue. ``available`` is what a job could get now without preemption,
-    ``borrowable`` the part of it that is not the ClusterQueue's own; ``borrowing_limit`` is None where there is none.
+    """A resource of a flavor in the ClusterQueue of a queue. ``available`` is what a job could get now without
+    preemption, ``borrowable`` the part of it that would be borrowed; ``borrowing_limit`` is None where there is none.
     ``reserved`` is what all its workloads hold, ``mine`` what those of the queue hold.
     """
 
@@ -48,8 +48,8 @@ class QueueStanding:
 
 @dataclass(frozen=True)
 class JobStanding:
-    """Where a job stands: its queue position from 1 (None if it does not wait in a queue) of ``waiting``; why it waits; what
-    would let it start, one sentence each. ``raw`` is the whole answer: what is free by flavor, and who holds it.
+    """Where a job stands: its queue position from 1 (None if it does not wait in a queue) of ``waiting``; why it waits;
+    what would let it start, one sentence each. ``raw`` is the whole answer: what is free by flavor, and who holds it.
     """
 
     state: str
@@ -78,9 +78,7 @@ def queue_standing(raw: Raw) -> QueueStanding:
         for flavor in raw["flavors"]
         for each in flavor["resources"]
     )
-    return QueueStanding(
-        raw["clusterQueue"], raw["active"], raw["message"], raw["pendingInLocalQueue"], limits, raw
-    )
+    return QueueStanding(raw["clusterQueue"], raw["active"], raw["message"], raw["pendingInLocalQueue"], limits, raw)
 
 
 def job_standing(raw: Raw) -> JobStanding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from app.access import ALLOWED_SECONDS, DENIED_SECONDS, Reviews
 from app.visibility import FrontProxy, Visibility
 from controller.kube.errors import ApiError
 from controller.kube.flow.throttle import Throttle
+from core.model.policy import DEFAULT_STRATEGIES
 from core.state.lookup import Lookup
 from core.state.state import State
 from tests.app.test_visibility import ADMINISTRATOR, AUTHENTICATION, BASE, Reviewer, Served, undescribed
-from tests.builders import put, workload
+from tests.builders import cluster_queue, cycle, put, workload
+from tests.core.test_explain_topology import asks, racks
 from tests.core.test_standing import OTHERS, shared
 
 QUEUE, WORKLOAD = f"{BASE}/namespaces/ns/localqueues/lq/standing", f"{BASE}/namespaces/ns/workloads/next/standing"
@@ -25,8 +28,8 @@ KINDS = {QUEUE: "LocalQueueStanding", WORKLOAD: "WorkloadStanding"}
 
 
 class Rights(Reviewer):
-    """An API server in which `bob` may ask where things of `ns` stand, and list what ``listed`` has: plural and namespace,
-    '' for all of them.
+    """An API server in which `bob` may ask where things of `ns` stand, and list what ``listed`` has: plural and
+    namespace, '' for all of them.
     """
 
     def __init__(self, *listed: tuple[str, str]) -> None:
@@ -203,6 +206,24 @@ async def test_openapi_describes_every_field(path: str, headers: dict[str, str])
     for each in asked["parameters"]:
         limited = await answer(app, f"{path}?{each['name']}={each['schema']['default']}", headers)
         assert len(limited["workloads"]) == len(found["workloads"])
+
+
+async def test_openapi_describes_rooms_in_a_topology_and_shares() -> None:
+    found = racks()
+    found.policy = replace(found.policy, fair_sharing=DEFAULT_STRATEGIES)
+    found.set_cluster_queue("cq", cluster_queue("cq", 100, cohort="c"))
+    for each in (asks("first", 3, 2), asks("next", 3, 2), asks("third", 3, 2)):
+        cycle(put(found, each))
+    app = served(of=found)
+    document = (await app.get("/openapi/v3/apis/visibility.kueue.x-k8s.io/v1beta2", ADMINISTRATOR)).json()
+    for path in (QUEUE, WORKLOAD.replace("next", "third")):
+        shown = await answer(app, path, ADMINISTRATOR)
+        assert "topology" in repr(shown)
+        assert "weightedShare" in repr(shown)
+        schema = document["components"]["schemas"][f"io.k8s.kueue.visibility.v1beta2.{shown['kind']}"]
+        assert undescribed(shown, schema, document["components"]["schemas"]) == []
+        if path != QUEUE:
+            assert [each["takenBy"][0]["pods"] for each in shown["topology"][0]["domains"]] == [3, 3]
 
 
 async def test_a_forecast_is_in_the_answers_as_soon_as_there_is_one() -> None:

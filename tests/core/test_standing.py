@@ -297,6 +297,11 @@ def test_a_long_queue_is_ordered_in_short_steps() -> None:
     for each in range(number):
         put(found, workload(f"w{each}", 1000, created=float(each * 7919 % number), priority=each % 3))
     assert ended(order_in_steps(found, "cq")) == found.pending.queues["cq"].in_order({})
+    for each in range(0, number, 40):
+        found.set_workload(Key("ns", f"w{each}"), None)
+        put(found, workload(f"again-{each}", 1000, created=float(each), priority=each % 4))
+    before = found.pending.queues["cq"].in_order({})[::-1]
+    assert ended(order_in_steps(found, "cq", before[10:])) == found.pending.queues["cq"].in_order({})
     sticky = Key("ns", f"w{number - 1}")
     found.pending.queues["cq"].sticky = sticky
     assert ended(order_in_steps(found, "cq"))[0].workload.key == sticky
@@ -310,7 +315,11 @@ def test_orders_are_kept_for_a_second_and_in_a_bounded_number() -> None:
     order = ended(orders.computed("q0", 10.0))
     assert orders.kept("q0", 10.0 + KEPT_SECONDS / 2) is order
     assert (order.has(Key("ns", "w")), order.has(Key("ns", "x"))) == (True, False)
+    assert orders.kept("q0", 10.0 + KEPT_SECONDS) is order, "nothing has changed"
+    put(found, workload("x", 1000, queue="q0"))
+    assert orders.kept("q0", 10.0 + KEPT_SECONDS / 2) is order, "young enough"
     assert orders.kept("q0", 10.0 + KEPT_SECONDS) is None
+    assert ended(orders.computed("q0", 20.0)).has(Key("ns", "x"))
     for name in names:
         ended(orders.computed(name, 20.0))
     assert sum(orders.kept(name, 20.0) is not None for name in names) == KEPT
