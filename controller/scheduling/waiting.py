@@ -20,6 +20,7 @@ from api.objects import Resource, key_of
 from controller.cache.caches import Caches
 from controller.cache.events import Recorder
 from controller.kube.turns import Turns
+from core.explain.sight import of_namespace
 from core.jobs.kind import JobKind
 from core.model import Key, Raw, Workload, events
 from core.quota.checks import awaited
@@ -156,7 +157,8 @@ class WaitEvents:
         if checks:
             return self._news_of(key, checks, now) and self._tell_job(key, raw, events.updated_checks(checks))
         state = self.caches.state
-        reason, message = ("", "") if state.assumed(key) else why_waiting(state, workload)
+        named = of_namespace(key.namespace).named  # who may read the event is who may read the namespace
+        reason, message = ("", "") if state.assumed(key) else why_waiting(state, workload, named)
         if not reason:
             if state.assumed(key) or state.pending.where(key) is not None:
                 self._again[key] = now + AGAIN_SECONDS

@@ -129,6 +129,21 @@ def test_the_event_names_the_head_of_a_strict_queue() -> None:
     )
 
 
+def test_the_event_does_not_name_a_workload_of_another_namespace() -> None:
+    place = Place(strict=True)
+    place.caches.namespaces.observe("ADDED", place.newer(made("Namespace", "other")))
+    queue = made("LocalQueue", "lq", {"clusterQueue": "cq"}, namespace="other")
+    place.caches.local_queues.observe("ADDED", place.newer(queue))
+    place.create("secret", namespace="other")
+    place.create("small", cpu="1")
+    place.after(SETTLE_SECONDS)
+    (text,) = {event.message for about, event in place.told if about == "Job small"}
+    assert text == (
+        "Waits in ClusterQueue cq: behind a workload of another namespace, which is first in ClusterQueue cq: the queue"
+        " is StrictFIFO"
+    )
+
+
 @pytest.mark.parametrize(
     ("reason", "kind"),
     [("WaitingForQuota", "Normal"), ("Misconfigured", "Warning"), ("ExceedsMaxQuota", "Warning")],
