@@ -38,7 +38,7 @@ DEFAULT_STANDING_LIMIT, MAX_STANDING_LIMIT = 50, 500
 """The same for the workloads in a standing, of which each is larger."""
 
 
-class Asked(NamedTuple):
+class VisibilityRequest(NamedTuple):
     """What a request is about: a queue or a workload, and which subresource of it; a ClusterQueue has no namespace."""
 
     version: str
@@ -55,7 +55,7 @@ class Page(NamedTuple):
     limit: int
 
 
-def asked(path: str) -> Asked | None:
+def asked(path: str) -> VisibilityRequest | None:
     """Returns what a path is about; None for any other path."""
     match path.strip("/").split("/"):
         case ["apis", group, version, resource, name, subresource]:
@@ -66,7 +66,7 @@ def asked(path: str) -> Asked | None:
             return None
     served = any((resource, subresource) == (plural, sub) for plural, sub, _ in SUBRESOURCES)
     known = group == GROUP and version in VERSIONS and served and (resource == CLUSTER_QUEUES) == (not namespace)
-    return Asked(version, resource, namespace, name, subresource) if known and name else None
+    return VisibilityRequest(version, resource, namespace, name, subresource) if known and name else None
 
 
 def page(query: str, default: int = DEFAULT_LIMIT, most: int = MAX_LIMIT) -> Page:
@@ -151,7 +151,7 @@ def failure(code: int, message: str) -> Raw:
     }
 
 
-def not_found(about: Asked) -> str:
+def not_found(about: VisibilityRequest) -> str:
     """Returns the message about a queue or workload that does not exist."""
     return f'{about.resource.removesuffix("s")}.{GROUP} "{about.name}" not found'
 

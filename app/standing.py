@@ -15,11 +15,11 @@ from typing import Final, TypeVar
 
 from api import names, resources, visibility
 from api.objects import Key, Raw, Resource
-from api.visibility import Asked, Page
+from api.visibility import Page, VisibilityRequest
 from app.access import UNREVIEWED, Reviews, User
 from app.limits import RefusedCallError
 from core.explain import document, standing
-from core.explain.analysis import Bounds, Reading, explain_in_steps
+from core.explain.analysis import Audience, ExplanationBounds, explain_in_steps
 from core.explain.explanation import Explanation
 from core.explain.parts import called
 from core.explain.sight import EVERYTHING, Sight, of_namespace
@@ -30,7 +30,7 @@ from core.queue.queue import QueueEntry
 from core.state.lookup import Lookup
 from core.state.orders import Order, Orders
 
-BOUNDS: Final = Bounds(queues=100, holders=400, tries=24, nodes=1_000, names=20)
+BOUNDS: Final = ExplanationBounds(queues=100, holders=400, tries=24, nodes=1_000, names=20)
 """What an explanation may cost: 24 cycles of a millisecond or two, between which other requests are answered."""
 MOST_NAMESPACES: Final = 5
 """Of so many namespaces it is asked whether a user may read their workloads, if he may not read all."""
@@ -58,7 +58,7 @@ class Standings:
         self._monotonic = monotonic
         self._orders = Orders(lookup.state)
 
-    async def answer(self, about: Asked, page: Page, user: User, reviews: Reviews) -> Raw:
+    async def answer(self, about: VisibilityRequest, page: Page, user: User, reviews: Reviews) -> Raw:
         """Returns the document that a user asks for. Raises `RefusedCallError`."""
         key = Key(about.namespace, about.name)
         if about.resource == visibility.WORKLOADS:
@@ -83,7 +83,7 @@ class Standings:
             if (raw := self._raw(key)) is not None
         ]
 
-    async def _of_workload(self, about: Asked, key: Key, user: User, reviews: Reviews) -> Raw:
+    async def _of_workload(self, about: VisibilityRequest, key: Key, user: User, reviews: Reviews) -> Raw:
         raw = self._raw(key)
         if raw is None:
             raise RefusedCallError(404, visibility.not_found(about))
@@ -123,7 +123,7 @@ class Standings:
                 kept = order if wanted == name else self._orders.kept(wanted, self._monotonic())
                 return kept.entries if kept is not None else ()
 
-            return await _in_pieces(explain_in_steps(state, key, self._clock(), Reading(sight, BOUNDS, in_order)))
+            return await _in_pieces(explain_in_steps(state, key, self._clock(), Audience(sight, BOUNDS, in_order)))
 
     async def _order(self, name: str, workload: Key | None = None) -> Order:
         """Returns the order of a ClusterQueue, not older than a second, with a workload in it if that waits there."""

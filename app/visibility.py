@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from api import visibility
 from api.objects import Key, Raw, Resource
-from api.visibility import Asked, Page
+from api.visibility import Page, VisibilityRequest
 from api.visibility_openapi import openapi
 from app.access import UNREVIEWED, Reviews, User
 from app.connection import CLIENT
@@ -180,7 +180,7 @@ class Visibility:
         async with self._one_at_a_time:  # each costs some milliseconds for each thousand of waiting workloads
             return visibility.summary(about.version, await self._items(about, page))
 
-    async def _items(self, about: Asked, page: Page) -> list[Raw]:
+    async def _items(self, about: VisibilityRequest, page: Page) -> list[Raw]:
         """Returns the page of the workloads that wait in the queue."""
         wanted = Key(about.namespace, about.name) if about.namespace else None
         name = about.name
@@ -218,7 +218,7 @@ def _position(place: QueuePlace, local_queue: Key | None) -> int:
     return place.in_cluster_queue if local_queue is None else place.in_local_queue
 
 
-async def _check(reviews: Reviews, user: User, about: Asked | None, path: str) -> None:
+async def _check(reviews: Reviews, user: User, about: VisibilityRequest | None, path: str) -> None:
     """Raises `RefusedCallError` unless the user may get what a request is about."""
     if UNREVIEWED.intersection(user.groups):
         return

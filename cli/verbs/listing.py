@@ -335,7 +335,7 @@ def _positions(opened: Session, found: list[Raw], of_queues: Mapping[Key, str]) 
         while True:
             query = {"limit": str(visibility.MAX_LIMIT), "offset": str(offset)}
             try:
-                items = opened.client.get(f"{path}/{visibility.SUBRESOURCE}", query).get("items") or []
+                items = opened.client.get(f"{path}/{visibility.PENDING_WORKLOADS}", query).get("items") or []
             except ApiError as error:
                 if error.status == 404:
                     break

@@ -5,7 +5,8 @@ Every answer is a decision of the cycle: the workload is decided as if it were t
 then again without some holders or with a higher priority. Nothing is changed.
 
 The command line has all the time it needs. The process that serves the visibility API has not: it takes one step after
-the other, within ``Bounds``, and its State may change between two steps: what is answered is true of the first one.
+the other, within ``ExplanationBounds``, and its State may change between two steps: what is answered is true of the
+first one.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ Steps = Generator[None, None, _Result]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ExplanationBounds:
     """What an explanation may cost. In an arena of more ``queues`` or with more ``holders`` nothing is decided again;
     ``tries`` cycles are run at most; no more ``nodes`` of a topology are looked at; ``names`` workloads are named in a
     list.
@@ -74,11 +75,11 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Audience:
     """For whom an explanation is, and what it may cost. ``order`` returns the workloads of a ClusterQueue in order."""
 
     sight: Sight = EVERYTHING
-    bounds: Bounds | None = None
+    bounds: ExplanationBounds | None = None
     order: Callable[[str], Sequence[QueueEntry]] | None = None
 
     def in_order(self, state: State, name: str) -> Sequence[QueueEntry]:
@@ -88,7 +89,7 @@ class Reading:
         return state.pending.queues[name].in_order(state.pending.local_usage)
 
 
-IN_FULL: Final = Reading()
+IN_FULL: Final = Audience()
 
 
 def explain(state: State, key: Key, now: float) -> Explanation | None:
@@ -102,13 +103,13 @@ def explain(state: State, key: Key, now: float) -> Explanation | None:
             return found
 
 
-def explain_in_steps(state: State, key: Key, now: float, reading: Reading) -> Steps[Explanation | None]:
+def explain_in_steps(state: State, key: Key, now: float, audience: Audience) -> Steps[Explanation | None]:
     """As ``explain``, with a step after each cycle."""
     workload = state.workloads.get(key)
     if workload is None:
         return None
     if workload.parent:
-        return (yield from _parent(state, workload, now, reading))
+        return (yield from _parent(state, workload, now, audience))
     held = state.reservations.get(key)
     if held is not None:
         return _running(state, held, now)
@@ -122,16 +123,16 @@ def explain_in_steps(state: State, key: Key, now: float, reading: Reading) -> St
         return Explanation(key, "waiting", message="it is not queued")
     if workload.requeue_at is not None and workload.requeue_at > now:
         return _backing_off(workload, name, now)
-    question = _Question.of(state, workload, name, entry.demand, now, reading)
+    question = _Question.of(state, workload, name, entry.demand, now, audience)
     try:
-        return (yield from _waiting(question, reading.in_order(state, name)))
+        return (yield from _waiting(question, audience.in_order(state, name)))
     finally:
         question.arena.readers -= 1
 
 
 def _waiting(question: _Question, order: Sequence[QueueEntry]) -> Steps[Explanation]:
     """The explanation of a workload that is queued; ``order`` may be a second old, and not have it yet."""
-    workload, sight, bounds = question.workload, question.reading.sight, question.reading.bounds
+    workload, sight, bounds = question.workload, question.audience.sight, question.audience.bounds
     place = next((number for number, each in enumerate(order, 1) if each.workload.key == workload.key), 0)
     most = bounds.names if bounds is not None else None
     before_it = (each.workload.key for each in islice(order, max(0, place - 1)))
@@ -193,7 +194,7 @@ def _by_name(
     return tuple(named), tuple(OtherHolders(number, where, amounts) for where, (number, amounts) in ordered)
 
 
-def _parent(state: State, parent: Workload, now: float, reading: Reading) -> Steps[Explanation]:
+def _parent(state: State, parent: Workload, now: float, audience: Audience) -> Steps[Explanation]:
     """The explanation of a workload that is admitted through variants: that of each variant. Costs the number of
     workloads.
     """
@@ -202,7 +203,7 @@ def _parent(state: State, parent: Workload, now: float, reading: Reading) -> Ste
     variants.sort(key=lambda each: (preference(each, queue) if queue is not None else 0, each.key))
     told: list[tuple[Workload, Explanation]] = []
     for each in variants:
-        found = yield from explain_in_steps(state, each.key, now, reading)
+        found = yield from explain_in_steps(state, each.key, now, audience)
         if found is not None:
             told.append((each, found))
     parts = [f"{', '.join(each.allowed_flavors)}: {found.state} ({found.message})" for each, found in told]
@@ -231,7 +232,7 @@ class _Ahead:
 
 def _in_the_way(question: _Question, order: Sequence[QueueEntry]) -> Steps[_Ahead | None]:
     """Returns the head that must start or leave before this workload is decided; None if there is none."""
-    state, reading, head = question.state, question.reading, order[0]
+    state, audience, head = question.state, question.audience, order[0]
     queue = state.pending.queues.get(question.cluster_queue)
     key = head.workload.key
     sticky = queue is not None and queue.sticky == key
@@ -243,10 +244,10 @@ def _in_the_way(question: _Question, order: Sequence[QueueEntry]) -> Steps[_Ahea
     if isinstance(decision, Reserve):
         return None
     why = "it waits for the workloads that it preempts" if sticky else "the queue is StrictFIFO"
-    name = reading.sight.named(key)
+    name = audience.sight.named(key)
     blocked = f"It fits now, but {name} is first in the queue and blocks it: {why}"
     way = f"{name} must first start or leave the queue: {why}"
-    if not reading.sight.names(key):
+    if not audience.sight.names(key):
         return _Ahead(blocked, way, ())
     message = f"{blocked}. {key} waits: {decision.reason}: {decision.message}"
     ways = tuple(f"for {key}: {each}" for each in (yield from other.ways(decision)))
@@ -378,21 +379,21 @@ class _Question:
     cluster_queue: str
     demand: Demand
     now: float
-    reading: Reading
+    audience: Audience
     arena: Arena
     own: Arena
     tries: _Tries = field(default_factory=lambda: _Tries(None))
 
     @classmethod
     def of(
-        cls, state: State, workload: Workload, cluster_queue: str, demand: Demand, now: float, reading: Reading
+        cls, state: State, workload: Workload, cluster_queue: str, demand: Demand, now: float, audience: Audience
     ) -> _Question:
         """Returns the question; its arena has one more reader, which the caller must take away."""
         arena = state.reservations.arenas[state.reservations.arena_of[cluster_queue]]
         arena.readers += 1
-        tries = _Tries(reading.bounds.tries if reading.bounds is not None else None)
+        tries = _Tries(audience.bounds.tries if audience.bounds is not None else None)
         own = _without_slice(arena, workload, cluster_queue)
-        return cls(state, workload, cluster_queue, demand, now, reading, arena, own, tries)
+        return cls(state, workload, cluster_queue, demand, now, audience, arena, own, tries)
 
     def about(self, workload: Workload, demand: Demand) -> _Question:
         """Returns the same question about another workload of the ClusterQueue."""
@@ -402,7 +403,7 @@ class _Question:
     @property
     def too_large(self) -> str:
         """Why nothing is decided again, as a sentence; '' if it is."""
-        bounds = self.reading.bounds
+        bounds = self.audience.bounds
         if bounds is None:
             return ""
         queues, held = len(self.arena.queues), sum(len(each.reserved) for each in self.arena.queues.values())
@@ -416,7 +417,7 @@ class _Question:
     @property
     def too_many_nodes(self) -> str:
         """Why the room on nodes is not looked at, as a sentence; '' if it is."""
-        bounds = self.reading.bounds
+        bounds = self.audience.bounds
         number = topology.nodes(self.own, self.node()) if bounds is not None else 0
         if bounds is None or number <= bounds.nodes:
             return ""
@@ -465,7 +466,7 @@ class _Question:
             return ()
         lines = self.state.pending.queues
         found = sorted((share(node).weighted, name) for name, node in self.tree().items())
-        seen = self.reading.sight.cluster_queues
+        seen = self.audience.sight.cluster_queues
         competing = ((value, name) for value, name in found if value or lines.get(name))
         return tuple((name if seen or name == self.cluster_queue else "", value) for value, name in competing)
 
@@ -535,14 +536,14 @@ class _Question:
         """Returns the room on domains, for pod sets that are placed in a topology."""
         if self.too_many_nodes:
             return ()
-        return topology.rooms(self.own, self.node(), self.workload, self.reading.sight)
+        return topology.rooms(self.own, self.node(), self.workload, self.audience.sight)
 
     def _reserved(self) -> Iterable[Reservation]:
         return (held for node in self.tree().values() for held in node.reserved.values())
 
     def ways(self, decision: StayPending) -> Steps[list[str]]:
         """Returns the changes of which each would let it start."""
-        sight = self.reading.sight
+        sight = self.audience.sight
         if decision.reason == PendingReason.WAITING_FOR_PODS_READY:
             unready = sight.listed(sorted(self.state.reservations.unready))
             return [f"it starts when the pods of {unready} are ready (waitForPodsReady.blockAdmission)"]
@@ -639,7 +640,7 @@ class _Question:
         if lowest is None:
             return []
         value = higher[lowest]
-        victims = self.reading.sight.listed(self._victims(value))
+        victims = self.audience.sight.listed(self._victims(value))
         return [f"with priority {value} or more (it has {self.workload.priority}) it would preempt {victims}"]
 
     def _victims(self, priority: int) -> list[Key]:

@@ -335,7 +335,7 @@ def undescribed(value: Any, schema: Raw, schemas: Raw, path: str = "") -> list[s
         return [*missing, *(found for part in parts for found in part)]
     if isinstance(value, list):
         return [found for each in value for found in undescribed(each, schema["items"], schemas, f"{path}[]")]
-    kind = {"string": str, "integer": int, "boolean": bool, "number": (int, float)}[schema["type"]]
+    kind = {"string": str, "integer": int, "boolean": bool, "number": int | float}[schema["type"]]
     return [] if isinstance(value, kind) else [f"{path}: {value!r} is no {schema['type']}"]
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from api.objects import Raw
 from cli.main import application
 from core.explain import document
-from core.explain.analysis import Bounds, Reading, explain_in_steps
+from core.explain.analysis import Audience, ExplanationBounds, explain_in_steps
 from core.explain.sight import of_namespace
 from core.model import Key
 from tests.builders import NOW
@@ -24,7 +24,7 @@ FORBIDDEN = refusal(403, "Forbidden", "no")
 NOT_SERVED = refusal(404, "NotFound", "the server could not find the requested resource")
 STANDING = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/ns/workloads/next/standing"
 WORKLOADS, JOBS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/ns/workloads", "/apis/batch/v1/namespaces/ns/jobs"
-BOUNDS = Bounds(queues=100, holders=100, tries=24, nodes=100, names=20)
+BOUNDS = ExplanationBounds(queues=100, holders=100, tries=24, nodes=100, names=20)
 
 
 def workload(name: str) -> Raw:
@@ -43,7 +43,7 @@ def workload(name: str) -> Raw:
 
 def stands(**changes: Any) -> Raw:
     """What the server answers a tenant about the workload `next`."""
-    answer = ended(explain_in_steps(shared(), Key("ns", "next"), NOW, Reading(of_namespace("ns"), BOUNDS)))
+    answer = ended(explain_in_steps(shared(), Key("ns", "next"), NOW, Audience(of_namespace("ns"), BOUNDS)))
     assert answer is not None
     job = {"mine": "job-mine", "ahead": "job-ahead"}
     fields = document.written(answer, lambda key: job.get(key.name, ""))

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from api import quantity
 from core.explain import document
-from core.explain.analysis import Bounds, Reading, Steps, explain, explain_in_steps
+from core.explain.analysis import Audience, ExplanationBounds, Steps, explain, explain_in_steps
 from core.explain.explanation import Explanation
 from core.explain.sight import EVERYTHING, Sight, of_namespace
 from core.explain.standing import free, standing, waiting
@@ -29,7 +29,7 @@ from tests.core.worlds import worlds
 from tests.effort import cases
 
 OTHERS = "elsewhere"
-BOUNDS = Bounds(queues=100, holders=100, tries=24, nodes=100, names=20)
+BOUNDS = ExplanationBounds(queues=100, holders=100, tries=24, nodes=100, names=20)
 Result = TypeVar("Result")
 
 
@@ -47,8 +47,8 @@ def elsewhere(each: Workload) -> Workload:
     return structs.replace(each, key=Key(OTHERS, each.key.name))
 
 
-def told(found: State, name: str, sight: Sight, bounds: Bounds | None = BOUNDS) -> Explanation:
-    answer = ended(explain_in_steps(found, Key("ns", name), NOW, Reading(sight, bounds)))
+def told(found: State, name: str, sight: Sight, bounds: ExplanationBounds | None = BOUNDS) -> Explanation:
+    answer = ended(explain_in_steps(found, Key("ns", name), NOW, Audience(sight, bounds)))
     assert answer is not None
     return answer
 
@@ -228,7 +228,7 @@ def test_who_may_read_all_gets_what_is_computed_with_all_rights() -> None:
 @given(worlds())
 def test_a_document_is_read_as_what_was_written(found: State) -> None:
     for key in sorted(found.workloads):
-        answer = ended(explain_in_steps(found, key, NOW, Reading(EVERYTHING, BOUNDS)))
+        answer = ended(explain_in_steps(found, key, NOW, Audience(EVERYTHING, BOUNDS)))
         assert answer is not None
         raw = {"metadata": {"namespace": key.namespace, "name": key.name}, **document.written(answer, lambda key: "j")}
         cells = [each for each in raw["flavors"] if each["name"] == CPU]
@@ -243,7 +243,7 @@ def test_a_document_is_read_as_what_was_written(found: State) -> None:
 def test_an_explanation_leaves_state_as_it_was(found: State) -> None:
     """Also one that is given up half-way: nothing reads the arena any more."""
     for key in sorted(found.workloads):
-        steps = explain_in_steps(found, key, NOW, Reading(EVERYTHING, BOUNDS))
+        steps = explain_in_steps(found, key, NOW, Audience(EVERYTHING, BOUNDS))
         next(steps, None)
         steps.close()
     assert all(arena.readers == 0 for arena in found.reservations.arenas.values())
@@ -279,7 +279,7 @@ def test_no_more_cycles_are_run_than_allowed() -> None:
     found = state(cluster_queue("cq", 100_000))
     put(found, *(reserved(f"r{number}", 1000, "cq", since=float(number), priority=number) for number in range(100)))
     put(found, workload("big", 99_000))
-    tries = sum(1 for _ in explain_in_steps(found, Key("ns", "big"), NOW, Reading(EVERYTHING, BOUNDS)))
+    tries = sum(1 for _ in explain_in_steps(found, Key("ns", "big"), NOW, Audience(EVERYTHING, BOUNDS)))
     assert tries <= BOUNDS.tries + 4
     assert told(found, "big", EVERYTHING).ways[0].startswith("it fits when ns/r0, ns/r1")
 
@@ -327,7 +327,7 @@ def test_orders_are_kept_for_a_second_and_in_a_bounded_number() -> None:
 
 def test_a_workload_that_the_order_does_not_have_yet_has_no_position() -> None:
     found = put(state(cluster_queue("cq", 1000)), workload("w", 2000))
-    reading = Reading(EVERYTHING, BOUNDS, lambda name: Order(0.0).entries)
-    answer = ended(explain_in_steps(found, Key("ns", "w"), NOW, reading))
+    audience = Audience(EVERYTHING, BOUNDS, lambda name: Order(0.0).entries)
+    answer = ended(explain_in_steps(found, Key("ns", "w"), NOW, audience))
     assert answer is not None
     assert (answer.place, answer.waiting, answer.ahead_more, answer.state) == (0, 0, 0, "waiting")
