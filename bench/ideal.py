@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
-from bench.load import LOADS, Load, created, setting
+from bench.load import LOADS, NODES, TOPOLOGIES, Load, created, setting
 from bench.scenario import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, NAMESPACES
 from core.model import Key
+from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.simulation.simulation import Arrival, Course, PlayedAttempt, simulate
 from core.state.state import State
 from core.wire import decode
@@ -24,12 +25,16 @@ from core.wire.decode import WorkloadContext
 
 
 def queues(load: Load) -> State:
-    """Returns a State with the queues of a load."""
-    state = State()
+    """Returns a State with the queues of a load, and the nodes of its topology."""
+    state = State(SchedulingPolicy(topology=TopologyPolicy()))
     for resource, namespace, raw in setting(load):
         name = raw["metadata"]["name"]
         if resource == FLAVORS:
             state.set_flavor(name, decode.resource_flavor(raw))
+        elif resource == TOPOLOGIES:
+            state.set_topology(name, decode.topology_object(raw))
+        elif resource == NODES:
+            state.set_node(name, decode.node(raw))
         elif resource == CLUSTER_QUEUES:
             state.set_cluster_queue(name, decode.cluster_queue(raw))
         elif resource == NAMESPACES:

@@ -70,7 +70,8 @@ class StayPending(Struct, frozen=True, gc=False):
 
     ``requests`` were used for the decision (total by pod set), ``requeue`` is where the workload goes (with ``alike``,
     equal ones go there too), and ``victims`` are to be evicted for it (without those that are evicted already).
-    ``tried`` is where the search for flavors continues, and ``hopeless`` whether released quota would not help.
+    ``tried`` is where the search for flavors continues, ``hopeless`` whether released quota would not help, and
+    ``short`` whether it was looked for room in a capacity beside quota, and there was none.
     """
 
     workload: Workload
@@ -85,6 +86,7 @@ class StayPending(Struct, frozen=True, gc=False):
     """Whether it waits for victims to stop, its own or another head's, and so keeps its queue position."""
     tried: Tried | None = None
     hopeless: bool = False
+    short: bool = False
     gated: bool = False
     """Whether it could preempt, but a preemption gate is closed."""
     second_pass: bool = False

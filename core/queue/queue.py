@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
 from core.model import Key, Tried, Workload
 from core.queue.order import QueueKey
 from core.quota.demand import Demand
+from core.quota.usage import ANYTHING_FREED, Freed
 
 _GONE = -1
 _Stop = tuple[tuple[tuple[str, int], ...], ...]
@@ -77,6 +78,7 @@ class _Group:
         "parked",
         "priority",
         "reason",
+        "short",
     )
 
     def __init__(self, demand: Demand, priority: int, local_queue: Key | None) -> None:
@@ -92,6 +94,8 @@ class _Group:
         """
         self.hopeless = False
         """Parked, and no quota that becomes free helps."""
+        self.short = False
+        """Parked, and there was no room in a capacity beside quota."""
         self.offered = False
         """Woken because it fits in the free quota, and no member has left since."""
         self.members = 0
@@ -103,9 +107,13 @@ class _Group:
         """The identity of the group, as long as it exists."""
         return (id(self.demand), self.priority, self.local_queue)
 
-    def hopes_for(self, resources: Collection[str]) -> bool:
-        """Whether these resources becoming free could let it in."""
-        return not self.hopeless and not self.demand.resources.isdisjoint(resources)
+    def hopes_for(self, freed: Freed) -> bool:
+        """Whether it may start because of what became free. Quota is that of its own tree."""
+        resources = freed.resources
+        if resources is None:
+            return True
+        asks = not self.demand.resources.isdisjoint(resources) or (freed.further and self.short)
+        return asks and not self.hopeless
 
     def top(self) -> QueueEntry | None:
         heap = self.heap
@@ -261,17 +269,20 @@ class Queue:
         *,
         group: bool,
         hopeless: bool = False,
+        short: bool = False,
         gated: bool = False,
         reason: str = "",
         message: str = "",
     ) -> None:
         """Parks the workload (with ``group``: and all equal ones) until it is woken.
 
-        If ``hopeless``, released quota does not wake them. A workload that is parked alone is woken by it if ``gated``.
+        If ``hopeless``, released quota does not wake them; if ``short``, room in another capacity does. A workload that
+        is parked alone is woken by both if ``gated``.
         """
         entry = self._entries[key]
         if group and not self.strict:
-            entry.group.hopeless, entry.group.reason, entry.group.message = hopeless, reason, message
+            entry.group.hopeless, entry.group.short = hopeless, short
+            entry.group.reason, entry.group.message = reason, message
             if not entry.group.parked:
                 entry.group.parked = True
                 self._active -= entry.group.awake
@@ -280,22 +291,22 @@ class Queue:
             if gated:
                 self._gated[key] = entry
 
-    def wake(self, resources: Collection[str] | None = None) -> bool:
-        """Look again at parked groups and gated workloads that ask for one of the resources, which became free; None:
-        at all of them, for anything may have changed. Whether any was parked.
+    def wake(self, freed: Freed = ANYTHING_FREED) -> bool:
+        """Look again at parked groups and gated workloads that may start because of what became free. Whether any was
+        parked.
         """
         woken = False
         for key, entry in list(self._gated.items()):
-            if resources is None or not entry.demand.resources.isdisjoint(resources):
+            if freed.further or freed.resources is None or not entry.demand.resources.isdisjoint(freed.resources):
                 self.wake_one(key)
                 woken = True
         for group in list(self._groups.values()):
-            if group.parked and (resources is None or group.hopes_for(resources)):
+            if group.parked and group.hopes_for(freed):
                 group.offered = False
                 woken |= self._unpark(group)
         return woken
 
-    def offer(self, resources: Collection[str] | None, fits: Callable[[Demand], bool]) -> bool:
+    def offer(self, freed: Freed, fits: Callable[[Demand], bool]) -> bool:
         """As ``wake``, for groups that fit in the free quota. If a group is parked again and no member has started,
         something else keeps it from starting: it is not offered quota again before ``wake``, so that what is behind it
         is decided. Returns whether any was parked.
@@ -303,7 +314,7 @@ class Queue:
         woken = False
         for group in list(self._groups.values()):
             hopes = group.parked and group.awake and not group.offered
-            if hopes and (resources is None or group.hopes_for(resources)) and fits(group.demand):
+            if hopes and group.hopes_for(freed) and fits(group.demand):
                 group.offered = True
                 woken |= self._unpark(group)
         return woken
@@ -366,7 +377,7 @@ class Queue:
 
     def _unpark(self, group: _Group) -> bool:
         """Wakes a parked group; returns whether it has members that are awake then."""
-        group.parked = group.hopeless = False
+        group.parked = group.hopeless = group.short = False
         self._active += group.awake
         woken = group.awake > 0
         self._rank(group)

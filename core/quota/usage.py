@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
-from typing import TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -57,6 +57,25 @@ _NOTHING: Mapping[str, Amounts] = {}
 _Place = TypeVar("_Place", bound=Hashable)
 
 
+class Freed(NamedTuple):
+    """What has become free for others: ``resources`` of the quota of a tree (None: anything may have changed there),
+    and whether there is more room ``further``, in a capacity beside quota that all trees of the arena share.
+    """
+
+    resources: frozenset[str] | None = frozenset()
+    further: bool = False
+
+    def and_also(self, other: Freed) -> Freed:
+        """Returns both together."""
+        both = None if self.resources is None or other.resources is None else self.resources | other.resources
+        return Freed(both, self.further or other.further)
+
+
+NOTHING_FREED: Final = Freed()
+ROOM_FREED: Final = Freed(further=True)
+ANYTHING_FREED: Final = Freed(None, further=True)
+
+
 class Usage(Struct, frozen=True, gc=False):
     """What a workload uses, or would use, of every capacity of its arena: quota, and the ``further`` ones by name."""
 
@@ -74,22 +93,24 @@ class Usage(Struct, frozen=True, gc=False):
         return Usage(_difference(self.quota, other.quota), further)
 
     @property
-    def resources(self) -> set[str] | None:
-        """The resources of which it may use some; None if also a further capacity, for which any workload may wait."""
-        return None if self.further else {fr.resource for fr in self.quota}
+    def all_of_it(self) -> Freed:
+        """What it may use some of."""
+        return Freed(frozenset(fr.resource for fr in self.quota), bool(self.further))
 
-    def freed(self, now: Usage) -> set[str] | None:
-        """Returns the resources of which less is used than before; None if it is less of a further capacity, for which
-        any workload may wait.
-        """
-        for name, amounts in self.further.items():
-            left = now.further.get(name, {})
-            if any(amount > left.get(place, 0) for place, amount in amounts.items()):
-                return None
-        return {fr.resource for fr, amount in self.quota.items() if amount > now.quota.get(fr, 0)}
+    def freed(self, now: Usage) -> Freed:
+        """Returns of what less is used than before."""
+        quota = now.quota
+        return Freed(
+            frozenset(fr.resource for fr, amount in self.quota.items() if amount > quota.get(fr, 0)),
+            any(_is_less(now.further.get(name, {}), amounts) for name, amounts in self.further.items()),
+        )
 
 
 NO_USAGE = Usage()
+
+
+def _is_less(now: Amounts, before: Amounts) -> bool:
+    return any(amount > now.get(place, 0) for place, amount in before.items())
 
 
 def _difference(amounts: Mapping[_Place, int], other: Mapping[_Place, int]) -> dict[_Place, int]:

@@ -149,6 +149,12 @@ class _Cycle:
     ) -> Preemptor:
         return Preemptor(head, arena, node, self.policy, self.snapshot.local_usage, gone or set(), borrowers)
 
+    def _again(self, entry: Entry, gone: set[Key]) -> Preemptor:
+        """The preemptor of an entry that is nominated once more."""
+        found = self._preemptor(entry.head, entry.arena, entry.node, {}, gone=gone)
+        found.short = entry.preemptor.short
+        return found
+
     def _ordered(self, entries: list[Entry]) -> Iterator[Entry]:
         """Heads that hold quota already come first: nobody else can use it. Then those that waited only for the pods
         of other workloads. In Kueue no other head is decided while they wait, so a workload that returns from its
@@ -345,7 +351,7 @@ class _Cycle:
         """Nominates the entry again, in the flavors it had: an earlier head has taken its place."""
         if self.policy.topology is not None and not self.policy.topology.recompute:
             return
-        entry.preemptor = self._preemptor(entry.head, entry.arena, entry.node, {}, gone=_own(entry))
+        entry.preemptor = self._again(entry, _own(entry))
         nomination.settle(entry, pinned=entry.assignment.chosen)
 
     def _fails_fast(self, workload: Workload) -> bool:
@@ -374,8 +380,7 @@ class _Cycle:
         """Work the entry out again as if the victims of others were gone, keeping to the flavors it had."""
         others = list(preempted.values())
         entry.preemptor.remove(others)
-        gone = {*preempted, *_own(entry)}
-        entry.preemptor = self._preemptor(entry.head, entry.arena, entry.node, {}, gone=gone)
+        entry.preemptor = self._again(entry, {*preempted, *_own(entry)})
         nomination.settle(entry, pinned=entry.assignment.chosen)
         entry.preemptor.add(others)
         entry.deferred = entry.assignment.mode is Mode.FIT
@@ -439,6 +444,7 @@ class _Cycle:
             preempting=preempting,
             tried=tried,
             hopeless=hopeless,
+            short=entry.preemptor.short,
             gated=gated,
         )
 

@@ -140,12 +140,12 @@ class Nomination:
         """
         if not preemptor.arena.kinds or assignment.mode is Mode.NO_FIT:
             return assignment, [] if alone or assignment.mode is _FIT else self._targets(assignment, preemptor), None
-        arena, workload = preemptor.arena, preemptor.head.workload
+        workload = preemptor.head.workload
         held = as_reserved(workload) if preemptor.head.second_pass else None
         proposed = held or proposal(preemptor.node, assignment)
         short = False
         if assignment.mode is _FIT:
-            placed = arena.place(workload, proposed, replaced=replaced)
+            placed = preemptor.place(proposed, replaced)
             if not isinstance(placed, Shortage):
                 return assignment, [], placed
             if placed.mistake:
@@ -153,7 +153,7 @@ class Nomination:
             assignment, alone, short = assignment.preempting(placed), False, True
         if preemptor.head.second_pass and workload.unhealthy_nodes:
             return assignment, [], None  # to replace a node, nobody is preempted
-        alone_there = arena.place(workload, proposed, replaced=replaced, empty=True)
+        alone_there = preemptor.place(proposed, replaced, empty=True)
         if isinstance(alone_there, Shortage):
             return self._impossible(assignment, alone_there, search), [], None
         if not short:
@@ -162,7 +162,7 @@ class Nomination:
         if not targets:
             return assignment, [], alone_there
         preemptor.remove(targets)
-        placed = arena.place(workload, proposed, replaced=replaced)
+        placed = preemptor.place(proposed, replaced)
         preemptor.add(targets)
         return assignment, targets, None if isinstance(placed, Shortage) else placed
 

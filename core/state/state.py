@@ -11,12 +11,13 @@ priority in its ClusterQueue):
 | what happens | the arena | parked workloads |
 |---|---|---|
 | a workload arrives or changes | ready if it is the head | waits with its group if that is parked |
-| quota is released | ready | groups that ask for it are awake soon (1) |
-| a waiting workload leaves its queue | ready | all groups are awake soon (1) |
+| quota is released | ready | groups of its tree that ask for it are awake soon (1) |
+| room beside quota is released | ready | groups of all trees that had none are awake soon (1) |
+| a waiting workload leaves its queue | ready | all groups of its tree, and of others those without room: soon (1) |
 | a ClusterQueue, Cohort, flavor, check changes | built again, ready | all groups soon (1), those alone at once |
 | a Topology changes | built again, ready | as for a flavor |
 | a node of a topology comes, goes or changes | ready | all groups soon (1) |
-| other pods use less of such a node | ready | all groups soon (1) |
+| other pods use less of such a node | ready | groups that had no room soon (1) |
 | a LocalQueue is opened or moved | ready | its workloads join their queue awake |
 | labels of a namespace change | ready | those of the namespace, parked alone: awake |
 | a backoff ends | ready | that workload is awake |
@@ -74,13 +75,22 @@ from core.quota.capacity import CapacityKind, FurtherCapacity
 from core.quota.checks import required_checks
 from core.quota.placement import PlacementCapacity, PlacementKind, needs_second_pass
 from core.quota.reservations import Reservations, put
-from core.quota.usage import NO_USAGE, Reservation, finished, holds_quota
+from core.quota.usage import (
+    ANYTHING_FREED,
+    NO_USAGE,
+    NOTHING_FREED,
+    ROOM_FREED,
+    Freed,
+    Reservation,
+    finished,
+    holds_quota,
+)
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.kinship import Counted, Kinship
 from core.state.local_queue_usage import LocalQueueUsage
 from core.state.preempted import PreemptedWorkloads
 from core.state.second_pass import SecondPass
-from core.state.wake_ups import WakeUps, fits
+from core.state.wake_ups import WakeUps, fits, freed_for
 
 
 class State:
@@ -166,7 +176,7 @@ class State:
 
         for queue in self.reservations.change_total(PlacementKind.name, concerns, change):
             if any(amount > 0 for amount in freed.values()):
-                self._plan_wake_up(queue, None)
+                self._plan_wake_up(queue, ROOM_FREED)
 
     def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
         """Adds, changes or removes an AdmissionCheck."""
@@ -271,9 +281,8 @@ class State:
             self.pending.postpone(key, now + seconds)
         arenas, arena_of = self.reservations.arenas, self.reservations.arena_of
         for arena in sorted(self.reservations.rebuilt & arenas.keys()):
-            name = next(iter(arenas[arena].queues), None)
-            if name is not None:  # one of its queues wakes an arena
-                self._plan_wake_up(name, None)
+            for name in {node.root(): name for name, node in arenas[arena].queues.items()}.values():
+                self._plan_wake_up(name, ANYTHING_FREED)  # one of its queues wakes a tree
         self.reservations.rebuilt.clear()
         self._mark_ready(self.local_queue_usage.reordered)
         self.local_queue_usage.reordered.clear()
@@ -395,15 +404,15 @@ class State:
         early = self._wake_ups.early(self._cycle, arena_of, first)
         woken = []
         for due in (late, early):
-            for arena, resources in due.items():
-                queues = reservations.arenas[arena].queues
-                names = [name for name in queues if self.pending.queues[name].wake(resources)]
+            for arena, freed in due.items():
+                nodes = freed_for(reservations.arenas[arena], freed)
+                names = [node.name for node, each in nodes if self.pending.queues[node.name].wake(each)]
                 if names and due is early:
                     self._wake_ups.woke(arena, self._cycle)
                 woken += names
-        for arena, resources in self._wake_ups.offers(arena_of, first).items():
-            nodes = reservations.arenas[arena].queues.items()
-            woken += [name for name, node in nodes if self.pending.queues[name].offer(resources, partial(fits, node))]
+        for arena, freed in self._wake_ups.offers(arena_of, first).items():
+            nodes = freed_for(reservations.arenas[arena], freed)
+            woken += [n.name for n, each in nodes if self.pending.queues[n.name].offer(each, partial(fits, n))]
         self._ready.update(woken)
         return bool(woken)
 
@@ -425,7 +434,7 @@ class State:
             return True
         queue = self.pending.queues[name]
         if _outdated(entry.tried, decision.tried):
-            self._wake_ups.add_late(name, set(entry.demand.resources))
+            self._wake_ups.add_late(name, Freed(entry.demand.resources))
         advanced = entry.continue_search(decision.tried)
         blocked = decision.reason == PendingReason.WAITING_FOR_PODS_READY
         queue.preemptor = _claimed(queue.preemptor, key, claims=decision.preempting)
@@ -434,13 +443,18 @@ class State:
         for victim in decision.victims:
             self._evict(victim, key)
         if decision.requeue is Requeue.PARKED and name not in self._changed:
-            why, hopeless = (decision.reason, decision.message), decision.hopeless
             queue.park(
-                key, group=decision.alike, hopeless=hopeless, gated=decision.gated, reason=why[0], message=why[1]
+                key,
+                group=decision.alike,
+                hopeless=decision.hopeless,
+                short=decision.short,
+                gated=decision.gated,
+                reason=decision.reason,
+                message=decision.message,
             )
             return True
         if entry.repeats and decision.alike and not queue.strict and name not in self._changed:
-            queue.park(key, group=True, reason=decision.reason, message=decision.message)
+            queue.park(key, group=True, short=decision.short, reason=decision.reason, message=decision.message)
             return True
         return advanced or bool(decision.victims)
 
@@ -568,7 +582,7 @@ class State:
         name = self.pending.where(key)
         self._mark_ready(self.pending.dequeue(key))
         if name is not None:
-            self._plan_wake_up(name, None)
+            self._plan_wake_up(name, ANYTHING_FREED)
 
     def _evict(self, victim: Victim, preemptor: Key | None) -> None:
         key = victim.workload.key
@@ -589,8 +603,8 @@ class State:
         if old is not None:
             freed = old.usage.freed(held.usage)
             if old.cluster_queue != held.cluster_queue or held.workload.priority < old.workload.priority:
-                freed = old.usage.resources
-            if freed is None or freed:
+                freed = old.usage.all_of_it
+            if freed != NOTHING_FREED:
                 self._plan_wake_up(old.cluster_queue, freed)
         self._pods_ready(waiting)
 
@@ -621,9 +635,11 @@ class State:
             if queue is not None:
                 self._mark_ready(self.pending.wake(queue.alone))
 
-    def _plan_wake_up(self, name: str, resources: set[str] | None) -> None:
-        """Wakes the workloads in the arena of a ClusterQueue that wait for one of the resources (None: for any)."""
-        self._wake_ups.add(name, None if resources and PODS_RESOURCE in resources else resources)
+    def _plan_wake_up(self, name: str, freed: Freed) -> None:
+        """Wakes the workloads in the arena of a ClusterQueue that wait for what became free there."""
+        if freed.resources is not None and PODS_RESOURCE in freed.resources:  # which no workload requests by its name
+            freed = Freed(None, freed.further)
+        self._wake_ups.add(name, freed)
         self._mark_ready([name])
 
     def _mark_ready(self, names: Iterable[str]) -> None:

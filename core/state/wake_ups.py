@@ -14,18 +14,20 @@ Separate from ``core.state.state``, which knows these times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
+from core.quota.arena import Arena
 from core.quota.demand import Demand
-from core.quota.node import QueueNode
+from core.quota.node import QueueNode, QuotaNode
+from core.quota.usage import NOTHING_FREED, Freed
 
 MAX_WAIT = 1.0
 """Seconds after which parked workloads are woken regardless of their arena."""
-_WakeUps = dict[str, set[str] | None]
+_WakeUps = dict[str, Freed]
 
 
 class WakeUps:
-    """By ClusterQueue: the resources that became free (None: anything may have changed), and since when that waits."""
+    """By ClusterQueue: what became free, and since when that waits."""
 
     def __init__(self) -> None:
         self._late: _WakeUps = {}
@@ -39,18 +41,20 @@ class WakeUps:
         """Whether any workload will be woken, now or later."""
         return bool(self._late)
 
-    def add(self, name: str, resources: set[str] | None) -> None:
-        """Registers the workloads in the arena of this ClusterQueue that wait for one of the resources."""
-        _add(self._late, name, resources)
-        _add(self._early, name, resources)
-        _add(self._offers, name, resources)
+    def add(self, name: str, freed: Freed) -> None:
+        """Registers the workloads in the arena of this ClusterQueue that wait for what became free."""
+        _add(self._late, name, freed)
+        _add(self._early, name, freed)
+        _add(self._offers, name, freed)
 
-    def add_late(self, name: str, resources: set[str]) -> None:
+    def add_late(self, name: str, freed: Freed) -> None:
         """As ``add``, for workloads that would not be woken before the next cycle in Kueue either."""
-        _add(self._late, name, resources)
+        _add(self._late, name, freed)
 
-    def late(self, now: float, arena_of: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
-        """Removes and returns what must be woken late now, by arena; ``busy`` arenas have heads or leaving victims."""
+    def late(self, now: float, arena_of: Mapping[str, str], busy: Set[str | None]) -> dict[str, _WakeUps]:
+        """Removes and returns what wakes workloads late now, by arena and ClusterQueue; ``busy`` arenas have heads or
+        leaving victims.
+        """
         due = [
             name
             for name in sorted(self._late)
@@ -65,8 +69,10 @@ class WakeUps:
             self._woken.pop(arena, None)
         return found
 
-    def early(self, cycle: int, arena_of: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
-        """Removes and returns what must be woken early now, by arena; in ``busy`` arenas something comes first."""
+    def early(self, cycle: int, arena_of: Mapping[str, str], busy: Set[str | None]) -> dict[str, _WakeUps]:
+        """Removes and returns what wakes workloads early now, by arena and ClusterQueue; in ``busy`` arenas something
+        comes first.
+        """
         due = [
             name
             for name in sorted(self._early)
@@ -74,8 +80,8 @@ class WakeUps:
         ]
         return _by_arena(self._early, due, arena_of)
 
-    def offers(self, arena_of: Mapping[str, str], busy: Set[str | None]) -> _WakeUps:
-        """Removes and returns the resources that are offered to those that fit, by arena."""
+    def offers(self, arena_of: Mapping[str, str], busy: Set[str | None]) -> dict[str, _WakeUps]:
+        """Removes and returns what is offered to those that fit, by arena and ClusterQueue."""
         due = [name for name in sorted(self._offers) if (arena := arena_of.get(name)) is not None and arena not in busy]
         return _by_arena(self._offers, due, arena_of)
 
@@ -106,16 +112,29 @@ def fits(node: QueueNode, demand: Demand) -> bool:
     return True
 
 
-def _add(found: _WakeUps, name: str, resources: set[str] | None) -> None:
-    old = found.get(name, set())
-    found[name] = None if old is None or resources is None else old | resources
+def freed_for(arena: Arena, due: Mapping[str, Freed]) -> Iterator[tuple[QueueNode, Freed]]:
+    """Yields the ClusterQueues of an arena with what became free for each: quota in its own tree, other room in any."""
+    further = any(freed.further for freed in due.values())
+    by_tree: dict[QuotaNode, Freed] = {}
+    for name, freed in due.items():
+        root = arena.queues[name].root()
+        by_tree[root] = freed.and_also(by_tree.get(root, NOTHING_FREED))
+    for node in arena.queues.values():
+        found = by_tree.get(node.root(), NOTHING_FREED)
+        if further or found.resources != NOTHING_FREED.resources:
+            yield node, Freed(found.resources, further)
 
 
-def _by_arena(waiting: _WakeUps, due: Iterable[str], arena_of: Mapping[str, str]) -> _WakeUps:
+def _add(found: _WakeUps, name: str, freed: Freed) -> None:
+    old = found.get(name)
+    found[name] = freed if old is None else freed.and_also(old)
+
+
+def _by_arena(waiting: _WakeUps, due: Iterable[str], arena_of: Mapping[str, str]) -> dict[str, _WakeUps]:
     """Removes what is due; returns it by arena."""
-    found: _WakeUps = {}
+    found: dict[str, _WakeUps] = {}
     for name in due:
-        resources, arena = waiting.pop(name), arena_of.get(name)
+        freed, arena = waiting.pop(name), arena_of.get(name)
         if arena is not None:
-            _add(found, arena, resources)
+            found.setdefault(arena, {})[name] = freed
     return found

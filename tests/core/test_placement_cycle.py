@@ -246,6 +246,21 @@ def test_trees_whose_flavors_may_share_nodes_are_decided_together() -> None:
     assert domains(last(found, "v")) == {"n1": 1}
 
 
+def test_what_is_released_in_one_tree_wakes_in_another_only_what_had_no_room() -> None:
+    """A workload that lacks quota of its own tree cannot start because of another one."""
+    found = world(queue("a", "tas"), queue("b", "same", cpu=6), nodes=(node("n1", 2), node("n2", 4, rack="r2")))
+    put(found, runs(asks("w", 2), {"n1": 2}), runs(asks("x", 1, "b", cpu=3), {"n2": 1}, flavor="same"))
+    put(found, asks("no-room", 1, "b", cpu=2), asks("no-quota", 4, "b", created=1.0))
+    put(found, replace(asks("small", 1, "b", created=2.0), priority=-1))
+    assert isinstance(last(found, "small"), Reserve), "the other two are parked"
+    assert found.pending.queues["b"].active == 0
+    found.set_workload(Key("ns", "w"), None)
+    found.heads(NOW)
+    found.heads(NOW + 1)
+    waiting = found.pending.queues["b"]
+    assert [each.workload.key.name for each in waiting if waiting.is_active(each)] == ["no-room"]
+
+
 def test_trees_are_joined_and_parted_as_labels_of_flavors_change() -> None:
     found = world(queue("a", "tas"), queue("c", "other"))
     found.set_flavor("other", ResourceFlavor("other", {"zone": "z"}, topology_name="hosts"))
@@ -477,3 +492,46 @@ def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_bu
     put(afresh, *found.workloads.values())
     assert used(afresh) == used(found)
     assert capacities(afresh) == capacities(found)
+
+
+STEP = st.tuples(
+    st.integers(0, 9), st.integers(1, 4), st.integers(0, 2), st.sampled_from(["add", "end", "node", "others"])
+)
+
+
+@given(st.lists(STEP, max_size=25))
+@settings(max_examples=cases(100, 2000))
+def test_what_stays_parked_after_any_history_does_not_start_in_a_state_built_afresh_either(
+    steps: list[tuple[int, int, int, str]],
+) -> None:
+    """So nothing is missed although a release wakes only those that it can help."""
+    nodes = (node("n0", 3), node("n1", 3), node("n2", 3, rack="r2"))
+    queues = (queue("a", "tas", cpu=4), queue("b", "same", cpu=4), queue("c", "same", cpu=6))
+    found = world(*queues, nodes=nodes)
+    present = {each.name: each for each in nodes}
+    others: dict[str, dict[str, int]] = {}
+    for now, (number, size, priority, what) in enumerate(steps):
+        name = f"n{number % 3}"
+        if what == "node":
+            if present.pop(name, None) is None:
+                present[name] = nodes[number % 3]
+            found.set_node(name, present.get(name))
+        elif what == "others":
+            others[name] = {CPU: size - 1, "pods": 1} if size > 1 else {}
+            found.set_other_pods(name, others[name])
+        else:
+            made = asks(f"w{number}", size, "abc"[number % 3], priority=priority, created=float(number))
+            found.set_workload(made.key, None if what == "end" else made)
+        for again in range(3):
+            for plan in drain(found, found.policy, NOW + 3 * now + again):
+                for decision in plan.decisions:
+                    if isinstance(decision, Reserve):
+                        put(found, admitted(decision.workload, decision.admission, NOW))
+            for victim in sorted(found.reservations.leaving):
+                found.set_workload(victim, None)
+    afresh = world(*queues, nodes=tuple(present.values()))
+    for name, requests in others.items():
+        afresh.set_other_pods(name, requests)
+    put(afresh, *found.workloads.values())
+    plans = list(drain(afresh, afresh.policy, NOW))
+    assert not [each for plan in plans for each in plan.decisions if isinstance(each, Reserve)]

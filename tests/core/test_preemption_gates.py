@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from core.actions import Patch
 from core.model import GateState, Preemption, Requeue, Reserve, StayPending
+from core.quota.usage import Freed
 from core.state.drain import drain
 from core.state.state import State
 from core.state.surroundings import surroundings
@@ -79,7 +80,7 @@ def test_a_gated_workload_takes_quota_that_is_released_while_it_waits() -> None:
     low = reserved("low", 2, "a")
     put(found, low, workload("high", 2, priority=1, preemption_gates=(GATE,)))
     idle(found)
-    assert found.pending.queues["a"].wake({"memory"}) is False, "it does not ask for that"
+    assert found.pending.queues["a"].wake(Freed(frozenset({"memory"}))) is False, "it does not ask for that"
     found.set_workload(low.key, None)
     assert isinstance(cycle(found)["high"], Reserve)
 
@@ -92,7 +93,7 @@ def test_a_gated_workload_that_left_or_whose_gate_opened_is_not_woken_again() ->
     put(found, replace(gated[0], gate_states=opened(GATE)))
     found.set_workload(gated[1].key, None)
     found.check()
-    assert found.pending.queues["a"].wake({"cpu"}) is False
+    assert found.pending.queues["a"].wake(Freed(frozenset({"cpu"}))) is False
 
 
 def test_gates_get_a_state_and_states_without_a_gate_disappear() -> None:

@@ -71,6 +71,8 @@ class Preemptor(Struct, gc=False):
     borrowers: Borrowers = field(default_factory=dict)
     inside: bool | None = None
     """Cache: whether any workload of its own ClusterQueue may be preempted."""
+    short: bool = False
+    """Whether a further capacity had no room for it: then it depends on what others use of that, in any tree."""
 
     def hopeless(self, need: Iterable[FlavorResource]) -> bool:
         """Whether, at a glance, there is no candidate at all; not being hopeless promises nothing."""
@@ -135,8 +137,15 @@ class Preemptor(Struct, gc=False):
                 return False
         if room.admission is None:
             return True
-        placed = self.arena.place(self.head.workload, room.admission, replaced=room.replaced)
-        return not isinstance(placed, Shortage)
+        return not isinstance(self.place(room.admission, room.replaced), Shortage)
+
+    def place(
+        self, admission: Admission, replaced: Reservation | None, *, empty: bool = False
+    ) -> Admission | Shortage:
+        """Returns the admission with what the further capacities decide, or what the first lacks (``Arena.place``)."""
+        found = self.arena.place(self.head.workload, admission, replaced=replaced, empty=empty)
+        self.short = self.short or isinstance(found, Shortage)
+        return found
 
     def remove(self, targets: Iterable[Candidate]) -> None:
         """Judges as if these were gone."""
