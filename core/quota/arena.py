@@ -35,6 +35,8 @@ class Arena:
     """The kinds of ``further`` capacity, in the order in which they are asked."""
     further: dict[str, FurtherCapacity] = field(default_factory=dict)
     generation: int = 0
+    totals: int = 0
+    """Increases whenever there is more or less of a further capacity in total."""
     readers: int = 0
     queues: dict[str, QueueNode] = field(init=False)
     cohorts: dict[str, CohortNode] = field(init=False)
@@ -45,7 +47,7 @@ class Arena:
     def copy(self) -> Arena:
         """Returns the same arena with separate usage; the specifications are shared."""
         further = {name: capacity.copy() for name, capacity in self.further.items()}
-        return Arena(self.name, self.quota.copy(), self.kinds, further, self.generation)
+        return Arena(self.name, self.quota.copy(), self.kinds, further, self.generation, self.totals)
 
     def add(self, node: QueueNode, usage: Usage) -> None:
         """Counts what a workload of a ClusterQueue uses."""

@@ -174,12 +174,21 @@ class PlacementKind:
 class PlacementCapacity:
     """The domains of the flavors of an arena, with usage."""
 
-    __slots__ = ("_domains", "_policy", "_rules")
+    __slots__ = ("_domains", "_options", "_policy", "_rules", "_together")
 
-    def __init__(self, policy: TopologyPolicy, rules: Mapping[str, _Rules], domains: dict[str, Domains]) -> None:
+    def __init__(
+        self,
+        policy: TopologyPolicy,
+        rules: Mapping[str, _Rules],
+        domains: dict[str, Domains],
+        together: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        """``together`` are by flavor those that count usage together, in order; None if they are to be found."""
         self._policy = policy
         self._rules = rules
         self._domains = domains
+        self._options = _options(policy)
+        self._together = together if together is not None else _together(policy, domains)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PlacementCapacity) and self.usage() == other.usage() and self._rules == other._rules
@@ -194,7 +203,7 @@ class PlacementCapacity:
     @property
     def options(self) -> Options:
         """The feature gates of placement."""
-        return _options(self._policy)
+        return self._options
 
     def places_all(self, cluster_queue: str) -> bool:
         """Whether all flavors of a ClusterQueue have a topology, so that pods are placed that do not ask for it."""
@@ -203,7 +212,7 @@ class PlacementCapacity:
     def copy(self) -> PlacementCapacity:
         """Returns the same domains with separate usage."""
         return PlacementCapacity(
-            self._policy, self._rules, {name: domains.copy() for name, domains in self._domains.items()}
+            self._policy, self._rules, {name: each.copy() for name, each in self._domains.items()}, self._together
         )
 
     def add(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> None:
@@ -229,29 +238,28 @@ class PlacementCapacity:
         because a head that preempts has reserved it.
         """
         needed: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
-        places = [(key, count) for key, count in amounts.items() if isinstance(key, Place)]
-        for key, count in places:
-            total = needed.setdefault(self._domain(key), {})
-            for resource, amount in (*key.requests, (PODS, 1)):
+        asked: list[tuple[Place, dict[str, int]]] = []
+        for key, count in amounts.items():
+            assert isinstance(key, Place)
+            together = self._together.get(key.flavor)
+            if together is None:
+                continue  # a flavor without topology limits nothing
+            total = needed.setdefault((together[0], key.values), {})
+            total[PODS] = total.get(PODS, 0) + count
+            for resource, amount in key.requests:
                 total[resource] = total.get(resource, 0) + amount * count
-        return all(self._has(key, needed[self._domain(key)]) for key, count in places if count >= 0)
-
-    def _domain(self, key: Place) -> tuple[str, tuple[str, ...]]:
-        """A domain, with one flavor for all that count its usage together."""
-        together = (name for name in self._domains if name == key.flavor or self._share(key.flavor, name))
-        return min(together, default=key.flavor), key.values
+            if count >= 0:
+                asked.append((key, total))
+        return all(self._has(key, total) for key, total in asked)
 
     def _has(self, key: Place, needed: Requests) -> bool:
         """Whether the domain of a place has what is needed there of the resources that its pods request."""
-        if key.flavor not in self._domains:
-            return True
         domains = self._domains[key.flavor]
         leaf = domains.number(key.values)
         if leaf is None:
             return False
         free = domains.free(leaf)
-        requested = [PODS, *(resource for resource, amount in key.requests if amount)]
-        return all(needed[resource] <= free.get(resource, 0) for resource in requested)
+        return all(needed[name] <= free.get(name, 0) for name, amount in (*key.requests, (PODS, 1)) if amount)
 
     def usage(self) -> dict[str, dict[tuple[str, ...], tuple[Requests, Requests]]]:
         """Returns by flavor and domain (as assignments name it) its capacity, and what workloads use of it."""
@@ -294,7 +302,8 @@ class PlacementCapacity:
     ) -> tuple[dict[str, list[Asked]] | Shortage, set[str]]:
         """The pod sets to place, by flavor, and those whose domains are decided later."""
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
-        before = _assigned(replaced.workload.admission if replaced is not None else None)
+        before = _assigned(replaced.workload.admission) if replaced is not None else {}
+        holds = workload.holds(Condition.QUOTA_RESERVED)
         asked: dict[str, list[Asked]] = {}
         delayed: set[str] = set()
         for given in admission.pod_sets:
@@ -308,7 +317,6 @@ class PlacementCapacity:
                 return Shortage(
                     PendingReason.TOPOLOGY_PLACEMENT_FAILED, "", frozenset(given.flavors.values()), given.name, mistake
                 ), delayed
-            holds = workload.holds(Condition.QUOTA_RESERVED)
             if rules.elsewhere or (not holds and flavor in rules.provisioned):
                 delayed.add(given.name)
                 continue
@@ -318,7 +326,7 @@ class PlacementCapacity:
                     given.count,
                     group=pod_set.topology.group if pod_set.topology is not None else "",
                     implied=not asks(pod_set.topology),
-                    updates=_updates(workload, given.name),
+                    updates=_updates(workload, given.name) if workload.checks else (),
                     previous=before.get(given.name) if self._elastic(workload) else None,
                 )
             )
@@ -347,7 +355,7 @@ class PlacementCapacity:
         """The domains of pod sets by name. Each flavor sees what those before it, by name, take of the nodes that they
         have in common.
         """
-        options = _options(self._policy)
+        options = self._options
         domains = {name: self._domains[name].empty() if empty else self._domains[name] for name in asked}
         if len(asked) > 1:
             domains = {name: each.copy() for name, each in domains.items()}
@@ -380,22 +388,24 @@ class PlacementCapacity:
         assigned = _assigned(workload.admission)
         if self._policy.keep_pod_owned and _is_single_pod(workload):
             return {each.pod_set.name: assigned[each.pod_set.name] for each in asked}
-        return replacement(domains, asked, assigned, workload.unhealthy_nodes[0], _options(self._policy))
+        return replacement(domains, asked, assigned, workload.unhealthy_nodes[0], self._options)
 
     def _count(self, key: Hashable, count: int) -> None:
         assert isinstance(key, Place)
-        if key.flavor not in self._domains:
-            return
         requests = dict(key.requests)
-        for name, domains in self._domains.items():
-            if name == key.flavor or self._share(key.flavor, name):
-                domains.add(key.values, requests, count)
+        for name in self._together.get(key.flavor, ()):
+            self._domains[name].add(key.values, requests, count)
 
     def _share(self, one: str, other: str) -> bool:
-        """Whether two flavors count their usage of a hostname together."""
-        if not self._policy.overlapping_flavors or one not in self._domains:
-            return False
-        return self._domains[one].tree.by_hostname and self._domains[other].tree.by_hostname
+        """Whether two flavors count their usage of a domain together."""
+        return other in self._together[one]
+
+
+def _together(policy: TopologyPolicy, domains: Mapping[str, Domains]) -> dict[str, tuple[str, ...]]:
+    """By flavor those that count their usage of a hostname together, in order; without others the flavor alone."""
+    shared = tuple(sorted(name for name, each in domains.items() if each.tree.by_hostname))
+    by_hostname = shared if policy.overlapping_flavors else ()
+    return {name: by_hostname if name in by_hostname else (name,) for name in domains}
 
 
 def _rules(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: Mapping[str, AdmissionCheck]) -> _Rules:

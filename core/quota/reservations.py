@@ -149,6 +149,7 @@ class Reservations:
             arena = self._writable(next(iter(self._arenas[name].queues)))
             arena.kinds, arena.further = self._further(arena.quota)
             arena.generation += 1
+            arena.totals += 1
             for queue in arena.queues.values():
                 for held in queue.reserved.values():
                     arena.count_further(held)
@@ -368,6 +369,7 @@ class Reservations:
             arena = self._writable(name)
             change(arena.further[kind])
             arena.generation += 1
+            arena.totals += 1
         return found
 
     def _writable(self, name: str) -> Arena:

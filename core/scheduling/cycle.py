@@ -351,6 +351,8 @@ class _Cycle:
         """Nominates the entry again, in the flavors it had: an earlier head has taken its place."""
         if self.policy.topology is not None and not self.policy.topology.recompute:
             return
+        if nomination.moved(entry):
+            return
         entry.preemptor = self._again(entry, _own(entry))
         nomination.settle(entry, pinned=entry.assignment.chosen)
 

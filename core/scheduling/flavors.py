@@ -17,7 +17,17 @@ from msgspec.structs import replace
 
 from api.names import PODS_RESOURCE, Fungibility, PendingReason
 from core.matching.placement import Mismatch, mismatch
-from core.model import FlavorResource, PodSet, Requests, ResourceFlavor, ResourceGroup, Topology, Tried, messages
+from core.model import (
+    Admission,
+    FlavorResource,
+    PodSet,
+    Requests,
+    ResourceFlavor,
+    ResourceGroup,
+    Topology,
+    Tried,
+    messages,
+)
 from core.model.policy import SchedulingPolicy
 from core.quota.capacity import Shortage
 from core.quota.demand import Demand
@@ -127,6 +137,8 @@ class Assignment(Struct, gc=False):
     mode: Mode = _NO_FIT
     """The worst of all pod sets."""
     no_fit_reason: str = ""
+    there: tuple[int, Assignment, Admission | None] | None = None
+    """Cache of ``core.scheduling.nomination``, while it is kept: what follows if nothing is in use, at which totals."""
     _message: str | None = None
     _tried: tuple[Mapping[str, int], ...] | None = None
 

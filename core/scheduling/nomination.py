@@ -93,6 +93,19 @@ class Nomination:
         if entry.admission is not None or entry.replaced is not None or entry.head.second_pass:
             entry.count()
 
+    def moved(self, entry: Entry) -> bool:
+        """Gives an entry whose quota is free, and that needs no victims, another place in the flavors that it has;
+        returns whether there is one.
+        """
+        if entry.targets or entry.replaced is not None or entry.head.second_pass or entry.assignment.mode is not _FIT:
+            return False
+        placed = entry.preemptor.place(proposal(entry.node, entry.assignment), None)
+        if isinstance(placed, Shortage):
+            return False
+        entry.admission = placed
+        entry.count()
+        return True
+
     def _settle(self, entry: Entry, pinned: Mapping[str, Mapping[str, str]] | None) -> None:
         preemptor = entry.preemptor
         head, demand = preemptor.head, preemptor.head.demand
@@ -153,11 +166,16 @@ class Nomination:
             assignment, alone, short = assignment.preempting(placed), False, True
         if preemptor.head.second_pass and workload.unhealthy_nodes:
             return assignment, [], None  # to replace a node, nobody is preempted
-        alone_there = preemptor.place(proposed, replaced, empty=True)
-        if isinstance(alone_there, Shortage):
-            return self._impossible(assignment, alone_there, search), [], None
-        if not short:
-            assignment = assignment.forced(_placed_anew(proposed, alone_there))
+        known = assignment.there if alone and _is_plain(preemptor.head) else None
+        if known is not None and known[0] == preemptor.arena.totals:
+            preemptor.short = preemptor.short or known[2] is None
+            return known[1], [], known[2]
+        forced, alone_there = self._if_empty(assignment, proposed, search, preemptor, replaced, short=short)
+        if alone and _is_plain(preemptor.head):
+            assignment.there = (preemptor.arena.totals, forced, alone_there)
+        assignment = forced
+        if alone_there is None:
+            return assignment, [], None
         targets = [] if alone else self._targets(assignment, preemptor, proposed, replaced)
         if not targets:
             return assignment, [], alone_there
@@ -165,6 +183,24 @@ class Nomination:
         placed = preemptor.place(proposed, replaced)
         preemptor.add(targets)
         return assignment, targets, None if isinstance(placed, Shortage) else placed
+
+    def _if_empty(
+        self,
+        assignment: Assignment,
+        proposed: Admission,
+        search: Search,
+        preemptor: Preemptor,
+        replaced: Reservation | None,
+        *,
+        short: bool,
+    ) -> tuple[Assignment, Admission | None]:
+        """Returns the assignment, and the admission as it would be if nothing were in use; None if there would be no
+        room even then.
+        """
+        there = preemptor.place(proposed, replaced, empty=True)
+        if isinstance(there, Shortage):
+            return self._impossible(assignment, there, search), None
+        return assignment if short else assignment.forced(_placed_anew(proposed, there)), there
 
     def _impossible(self, assignment: Assignment, shortage: Shortage, search: Search) -> Assignment:
         """The assignment for which there is never room; a message is added only to pod sets that have none."""
@@ -228,6 +264,12 @@ def _at_most(given: PodSetAssignment, left: int) -> PodSetAssignment:
         return given
     usage = {resource: amount // given.count * left for resource, amount in given.usage.items()}
     return replace(given, count=left, usage=usage)
+
+
+def _is_plain(head: Head) -> bool:
+    """Whether what the further capacities answer if nothing is in use depends on the demand of a head alone."""
+    workload = head.workload
+    return not (head.second_pass or workload.checks or workload.slice_name or workload.unhealthy_nodes)
 
 
 def assigned_before(admission: Admission) -> Assignment:

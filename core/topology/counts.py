@@ -146,10 +146,37 @@ class Counts:
                 self._count_domain(level, number)
 
     def _count_some(self, leaves: Iterable[int]) -> None:
+        if not self.leads and not self.scores:
+            for leaf in leaves:
+                self._count_up(leaf)
+            return
         changed = [leaf for leaf in leaves if self._count_leaf(leaf)]
         for level in range(self.tree.lowest - 1, -1, -1):
             above = self.tree.parents[level + 1]
             changed = [n for n in dict.fromkeys(above[n] for n in changed) if self._count_domain(level, n)]
+
+    def _count_up(self, leaf: int) -> None:
+        """Counts a leaf, and adds what it holds more to the domains above; not where there are leaders or scores."""
+        table, sizes, number = self.plain, self.shape.sizes, leaf
+        pods, units = table.pods, table.units
+        level = self.tree.lowest
+        before = (pods[level][leaf], units[level][leaf])
+        self._count_leaf(leaf)
+        now = (pods[level][leaf], units[level][leaf])
+        while level and now != before:
+            number = self.tree.parents[level][number]
+            level -= 1
+            held = pods[level][number]
+            if level >= self.shape.slice_level:
+                unit = sizes[level + 1]
+                held += now[0] - now[0] % unit - before[0] + before[0] % unit
+                whole = held // sizes[level]
+            else:
+                held += now[0] - before[0]
+                whole = units[level][number] + now[1] - before[1]
+            before = (pods[level][number], units[level][number])
+            now = (held, whole)
+            table.put(level, number, held, whole)
 
     def _count_leaf(self, leaf: int) -> bool:
         """Counts a leaf, and returns whether its figures have changed."""
@@ -233,6 +260,7 @@ def counts(domains: Domains, shape: Shape, within: range | None = None) -> Count
     if found is None:
         found = Counts(domains, shape, None)
         for old in list(known)[: max(0, len(known) + 1 - _most(len(domains.tree.leaves)))]:
+            domains.counted.asked.clear()
             del known[old]
     else:
         found.follow(domains)

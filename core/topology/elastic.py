@@ -6,7 +6,8 @@ Source: KEP 77 (dynamically sized jobs).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from core.model import TopologyAssignment, TopologyDomain
 from core.topology.nodes import Domains, Tree

@@ -13,14 +13,15 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from core.model import Node, Requests, ResourceFlavor
+from core.model import Node, PodSet, Requests, ResourceFlavor
 
 if TYPE_CHECKING:
     from core.topology.counts import Counts, Filter, Shape
+    from core.topology.request import Goal, Options
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 PODS: Final = "pods"
-PAGE: Final = 256
+PAGE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Domains:
         self._pages = _blank(len(self.tree.leaves))
 
     def copy(self) -> Domains:
-        """Returns the same domains with separate usage. Costs a reference for each 256 leaves."""
+        """Returns the same domains with separate usage. Costs a reference for each page of leaves."""
         return self._with(self._pages.copy(), unused=self.unused)
 
     def empty(self) -> Domains:
@@ -206,12 +207,14 @@ class Known:
     the answers for domains of a ``tree`` on which nothing is used.
     """
 
-    __slots__ = ("filters", "shapes", "tree", "unused")
+    __slots__ = ("asked", "filters", "shapes", "tree", "unused")
 
     def __init__(self) -> None:
         self.tree: Tree | None = None
         self.unused = Answers()
         self.shapes: dict[tuple[Shape, bool], Counts] = {}
+        self.asked: dict[tuple[int, bool, Options, bool], tuple[PodSet, Goal, Counts]] = {}
+        """What pod sets ask for, and its counts, by the identity of the pod set (``core.topology.place``)."""
         self.filters: dict[Filter, list[str]] = {}
 
 

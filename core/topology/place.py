@@ -72,12 +72,37 @@ def _answer(domains: Domains, asked: Asked, options: Options) -> TopologyAssignm
     if known is not None and known[0] is asked.pod_set:
         answer: TopologyAssignment | Misfit = known[1]
         return answer
-    answer = _placed(domains, [asked], options)[asked.pod_set.name]
+    answer = _alone_placed(domains, asked, options)
     named = len(answer.domains) if isinstance(answer, TopologyAssignment) else 0
     if len(domains.answers) < MOST_ANSWERS and domains.answers.domains + named <= MOST_ANSWERED:
         domains.answers[key] = (asked.pod_set, answer)
         domains.answers.domains += named
     return answer
+
+
+def _alone_placed(domains: Domains, asked: Asked, options: Options) -> TopologyAssignment | Misfit:
+    """The assignment of one pod set, with what was worked out when an equal one was asked for."""
+    if options.elastic:
+        return _placed(domains, [asked], options)[asked.pod_set.name]
+    pod_set, known = asked.pod_set, domains.counted.asked
+    key = (id(pod_set), asked.implied, options, domains.unused)
+    found = known.get(key)
+    if found is not None and found[0] is pod_set:
+        _, wanted, counted = found
+        counted.follow(domains)
+        parts = _found(domains, wanted, asked, None, options, counted)
+        return parts if isinstance(parts, Misfit) else _assigned(domains.tree, parts)
+    answer = _placed(domains, [asked], options)[pod_set.name]
+    wanted_ = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
+    if not isinstance(wanted_, Misfit) and not _refused(domains, asked):
+        if len(known) >= MOST_ANSWERS:
+            known.clear()
+        known[key] = (pod_set, wanted_, counts(domains, _shape(domains, wanted_, asked, None, options)))
+    return answer
+
+
+def _assigned(tree: Tree, parts: Iterable[Part]) -> TopologyAssignment:
+    return assignment(tree, [(part.domain, part.units) for part in parts if part.units])
 
 
 def _groups(requests: Sequence[Asked]) -> list[list[Asked]]:
@@ -108,9 +133,7 @@ def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str,
     parts = search(domains, wanted, workers, leader, options)
     if isinstance(parts, Misfit):
         return dict.fromkeys(names, parts)
-    found: dict[str, TopologyAssignment | Misfit] = {
-        workers.pod_set.name: assignment(tree, [(part.domain, part.units) for part in parts if part.units])
-    }
+    found: dict[str, TopologyAssignment | Misfit] = {workers.pod_set.name: _assigned(tree, parts)}
     if leader is not None:
         found[leader.pod_set.name] = assignment(tree, [(part.domain, 1) for part in parts if part.leader])
     return found
@@ -167,10 +190,20 @@ def search(
     domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options, within: range | None = None
 ) -> list[Part] | Misfit:
     """The leaves for the workers, in pods, and for the leader."""
-    refused = reasons.conflict(workers) or (reasons.too_much(workers) if domains.tree.by_hostname else "")
+    refused = _refused(domains, workers)
     if refused:
         return Misfit(refused)
     counted = counts(domains, _shape(domains, wanted, workers, leader, options), within)
+    return _found(domains, wanted, workers, leader, options, counted)
+
+
+def _refused(domains: Domains, workers: Asked) -> str:
+    return reasons.conflict(workers) or (reasons.too_much(workers) if domains.tree.by_hostname else "")
+
+
+def _found(
+    domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options, counted: Counts
+) -> list[Part] | Misfit:
     tree = domains.tree
     if not tree.leaves:
         return Misfit(f"no topology domains at level: {tree.levels[wanted.level]}")
@@ -280,6 +313,10 @@ def _several(
     elif leader:
         return Shortfall(0)
     units = counted.plain.units[pool.level]
+    if first is None and wanted.best_fit and pool.level <= wanted.slice_level and not counted.scores and left:
+        alone = _alone(counted, pool, left)
+        if alone is not None:
+            return [Part(alone, left)]
     order = _Order(counted, wanted, pool, first.domain if first else None)
     for number in order:
         if not left:
@@ -289,6 +326,16 @@ def _several(
             taken.append(Part(chosen, min(left, units[chosen])))
             left -= taken[-1].units
     return Shortfall(need - left) if left else taken
+
+
+def _alone(counted: Counts, pool: _Pool, need: int) -> int | None:
+    """The one domain that best fit takes if any holds everything: the one with the fewest units that is enough."""
+    level, table = pool.level, counted.plain
+    if pool.parents is None:
+        return next(table.ranking(level).ascending(need), None)
+    units, pods = table.units[level], table.pods[level]
+    enough = [(units[n], pods[n], n) for n in pool.numbers(counted.tree) if units[n] >= need]
+    return min(enough)[2] if enough else None
 
 
 def _for_leader(counted: Counts, wanted: Goal, pool: _Pool, need: int, order_by: Table) -> Part | None:
@@ -359,7 +406,7 @@ def _ordered(numbers: Iterable[int], table: Table, counted: Counts, wanted: Goal
     units, pods = table.units[level], table.pods[level]
     sign = 0 if level > wanted.slice_level else -1 if wanted.best_fit else 1
     if not counted.scores:
-        return sorted(numbers, key=lambda n: (sign * units[n], pods[n], n))
+        return [n for _, _, n in sorted([(sign * units[n], pods[n], n) for n in numbers])]
     scores = counted.scores[level]
     return sorted(numbers, key=lambda n: (-scores[n], sign * units[n], pods[n], n))
 

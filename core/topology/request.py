@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from core.model import Placement, PodSet, Requests, TopologyAssignment, TopologyRequest
 
 _NOTHING = TopologyRequest()
@@ -31,8 +33,7 @@ class Options:
     keep_pod_owned: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True, gc=False):
     """A pod set to place: ``count`` of its pods. Pod sets of one ``group`` are placed together.
 
     ``implied``: it asks for no topology, but all flavors of its ClusterQueue have one. ``updates`` are node selectors

@@ -139,9 +139,7 @@ class Preemptor(Struct, gc=False):
             return True
         return not isinstance(self.place(room.admission, room.replaced), Shortage)
 
-    def place(
-        self, admission: Admission, replaced: Reservation | None, *, empty: bool = False
-    ) -> Admission | Shortage:
+    def place(self, admission: Admission, replaced: Reservation | None, *, empty: bool = False) -> Admission | Shortage:
         """Returns the admission with what the further capacities decide, or what the first lacks (``Arena.place``)."""
         found = self.arena.place(self.head.workload, admission, replaced=replaced, empty=empty)
         self.short = self.short or isinstance(found, Shortage)

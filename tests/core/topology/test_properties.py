@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.model import Node, PodSet, TopologyAssignment, TopologyRequest
 from core.topology import Asked, Domains, Misfit, Options, place
