@@ -129,6 +129,8 @@ class State:
     def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
         """Adds, changes or removes a ResourceFlavor: ClusterQueues that use it are decided again."""
         if put(self.reservations.flavors, name, flavor):
+            if self.placement is not None:
+                self.placement.forget([name])
             self.capacity_changed(name)
 
     def capacity_changed(self, flavor: str) -> None:

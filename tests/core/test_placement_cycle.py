@@ -237,6 +237,28 @@ def test_a_node_that_comes_back_has_the_pods_that_were_on_it() -> None:
     found.check()
 
 
+def test_pods_come_to_a_node_whose_flavor_was_deleted_before_its_topology_got_other_levels() -> None:
+    found = world(queue("a", "tas"), nodes=(node("n1", 2),))
+    assert domains(last(put(found, asks("w", 1)), "w")) == {"n1": 1}
+    found.set_cluster_queue("a", None)
+    found.set_flavor("tas", None)
+    found.set_topology("hosts", Topology("hosts", (HOST,)))
+    found.set_node("n2", Node("n2", {HOST: "n2", "pool": "a"}, (), {CPU: 2, "pods": 10}, usable=True))
+    found.set_other_pods("n2", {CPU: 1, "pods": 1})
+    found.check()
+
+
+def test_a_flavor_that_is_created_again_has_the_nodes_that_exist_now() -> None:
+    found = world(queue("a", "tas"), nodes=(node("n1", 2),))
+    flavor = found.reservations.flavors["tas"]
+    assert domains(last(put(found, asks("w", 1)), "w")) == {"n1": 1}
+    found.set_workload(Key("ns", "w"), None)
+    found.set_flavor("tas", None)
+    found.set_node("n1", node("n1", 2, usable=False))
+    found.set_flavor("tas", flavor)
+    assert isinstance(last(put(found, asks("v", 1)), "v"), StayPending)
+
+
 def test_trees_whose_flavors_may_share_nodes_are_decided_together() -> None:
     found = world(queue("a", "tas"), queue("b", "same"), queue("c", "other"), nodes=(node("n1", 2),))
     assert sorted(sorted(arena.queues) for arena in found.reservations.arenas.values()) == [["a", "b"], ["c"]]
