@@ -8,13 +8,14 @@ logged, and tests know the write by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from api.objects import Key, Raw, Resource
 from core.model import Workload
 from core.model.events import Event
 from core.wire.conditions import status_patch
+from core.wire.guard import unversioned
 
 A = TypeVar("A")
 P = ParamSpec("P")
@@ -31,7 +32,9 @@ class Target(NamedTuple):
 class Patch:
     """A merge patch of an object, or of its subresource.
 
-    ``apply``: the body is for a server-side apply, which keeps the other elements of a list. ``after`` is the Workload
+    ``apply``: the body is for a server-side apply, which keeps the other elements of a list. ``or_else``: the body to
+    write if the object has another version, or may not have the first: what its owner writes, however often, must not
+    prevent what enforces quota. ``after`` is the Workload
     after the write, if it is one of its status. ``events`` are emitted on the object that is reconciled,
     ``target_events`` on the one that is written.
     """
@@ -41,10 +44,16 @@ class Patch:
     target: Target | None = None
     apply: bool = False
     _: KW_ONLY
+    or_else: Raw | None = None
     after: Workload | None = None
     why: str = ""
     events: tuple[Event, ...] = ()
     target_events: tuple[Event, ...] = ()
+
+
+def insisted(patch: Patch) -> Patch:
+    """The same patch, made whatever others change in the object at the same time."""
+    return replace(patch, or_else=unversioned(patch.body))
 
 
 @dataclass(frozen=True, slots=True)

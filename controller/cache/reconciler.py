@@ -15,7 +15,7 @@ from typing import ClassVar, Generic, TypeVar, assert_never
 from api.objects import Key, Raw, Resource
 from controller.cache.events import Recorder
 from controller.cache.writes import PatchType, Writer
-from controller.kube.errors import ApiError, NotFound
+from controller.kube.errors import ApiError, Conflict, Invalid, NotFound
 from controller.kube.log import get_logger
 from controller.kube.workqueue import WorkQueue
 from core.actions import Action, Create, Delete, Patch, Target, Wait, Write, Writes, steps_of
@@ -141,7 +141,12 @@ class Reconciler(ABC, Generic[S]):
             case Patch():
                 at = write.target or Target(self.resource, key)
                 how: PatchType = "apply" if write.apply else "merge"
-                await self.writer.patch(*at, write.body, subresource=write.subresource, kind=how)
+                try:
+                    await self.writer.patch(*at, write.body, subresource=write.subresource, kind=how)
+                except (Conflict, Invalid):
+                    if write.or_else is None:
+                        raise
+                    await self.writer.patch(*at, write.or_else, subresource=write.subresource, kind=how)
                 for event in write.target_events:
                     self.recorder.record(*at, write.body["metadata"]["uid"], event)
             case Create():

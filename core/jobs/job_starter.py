@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 from api.names import Label
 from api.objects import Resource
-from core.actions import Patch, Write
+from core.actions import Patch, Write, insisted
 from core.jobs import meta, template
 from core.jobs.fields import Path, Setting, at, changed, without
 from core.jobs.job_reader import JobReader, Slot
@@ -74,9 +74,14 @@ class JobStarter(JobReader):
         """Returns the writes that hold the job and undo ``start``; the pod sets of its Workload are the original ones
         (none: unknown).
 
-        Empty when nothing is left to do, so an interrupted stop is completed by calling it again.
+        Empty when nothing is left to do, so an interrupted stop is completed by calling it again. If others change the
+        job at the same time it is held alone; one that is held is restored whatever they change.
         """
-        return self.difference(job, changed(self.restored(job, pod_sets, related), *self.hold(job)))
+        found = self.difference(job, changed(self.restored(job, pod_sets, related), *self.hold(job)))
+        if self.held(job):
+            return [*map(insisted, found)]
+        (alone,) = self.difference(job, changed(job, *self.hold(job)), version=False)
+        return [replace(each, or_else=alone.body) for each in found]
 
     def stop_because(
         self, job: Raw, pod_sets: Sequence[Raw], cause: StopCause, related: Sequence[Raw] = ()

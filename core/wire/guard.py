@@ -23,6 +23,11 @@ def guarded(patch: Raw, judged: Raw | Workload, *, version: bool = True) -> Raw:
     return {**patch, "metadata": {**patch.get("metadata", {}), **guard}}
 
 
+def unversioned(patch: Raw) -> Raw:
+    """The guarded patch for whatever version its object has."""
+    return {**patch, "metadata": {key: value for key, value in patch["metadata"].items() if key != "resourceVersion"}}
+
+
 def guards_version(guard: Raw, metadata: Raw) -> bool:
     """Whether the metadata of a patch are the guard of an object with these metadata and of its version, no more."""
     found = {name: metadata.get(name) for name in ("uid", "resourceVersion")}

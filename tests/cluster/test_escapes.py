@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
+import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from devcluster.components import CONTROLLER_MANAGER
 from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import tenant
 from tests.cluster.world import World, condition, job, ours
+from tests.eventually import PATIENCE
 from tests.observing import observing
 from tests.serving import Served
 from webhook.configurations import Endpoint, HookOptions, validating
@@ -300,6 +304,39 @@ def test_a_job_does_not_follow_an_owner_that_did_not_create_it(world: World, by_
         metadata = {"name": "between", "ownerReferences": [below(world, "admitted")]}
         made = json.dumps({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
         assert "only the controller of an owner" in by_tenant("create", "-f", "-", stdin=made).stderr
+
+
+def changing(world: World, job: str, ended: threading.Event, changes: list[int]) -> None:
+    """Changes an annotation of a Job again and again."""
+    path = f"/apis/batch/v1/namespaces/{world.namespace}/jobs/{job}"
+    with closing(world.plane.administrator.connection(timeout=PATIENCE)) as connection:
+        while not ended.is_set():
+            body = json.dumps({"metadata": {"annotations": {"changed": str(time.time_ns())}}})
+            connection.request("PATCH", path, body, {"Content-Type": "application/merge-patch+json"})
+            answer = connection.getresponse()
+            answer.read()
+            changes.append(answer.status)
+
+
+def test_a_job_that_its_owner_changes_all_the_time_is_stopped(world: World) -> None:
+    """Each change makes another version, and most writes that were decided on the one before come too late."""
+    world.queue("team", 2)
+    world.job("busy", "team", pods=2, seconds=600)
+    world.until("its pods are there", lambda: len(pods(world)) == 2)
+    ended, changes = threading.Event(), list[int]()
+    threads = [threading.Thread(target=changing, args=(world, "busy", ended, changes)) for _ in range(6)]
+    for each in threads:
+        each.start()
+    try:
+        world.until("it is changed all the time", lambda: len(changes) > 50)
+        world.patch("workloads", world.workload("busy")["metadata"]["name"], {"spec": {"active": False}})
+        world.until("it is stopped, and its quota is free", lambda: world.used("team")[0] == "0")
+        assert world.running() == set() and pods(world) == []
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+    assert {*changes} == {200}
 
 
 def waiting_set() -> Raw:

@@ -13,7 +13,7 @@ from api.objects import Key, Raw, Resource
 from api.resources import POD_TEMPLATES, WORKLOADS
 from controller.cache.reconciler import Reconciler
 from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound
-from core.actions import Action, Create, Delete, Patch, Target, Wait, Write, Writes, first
+from core.actions import Action, Create, Delete, Patch, Target, Wait, Write, Writes, first, insisted
 from core.model.events import NORMAL, Event
 
 KEY = Key("ns", "w")
@@ -34,6 +34,7 @@ class World:
     errors: list[ApiError | None] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
+    bodies: list[Raw] = field(default_factory=list)
     turns: int = 0
 
     @contextlib.asynccontextmanager
@@ -54,6 +55,7 @@ class World:
 
     async def patch(self, resource: Resource, key: Key, body: Raw, *, subresource: str, kind: str) -> Raw:
         self._write(f"{kind} {subresource}".strip(), resource, key.name)
+        self.bodies.append(body)
         return body
 
     async def delete(self, resource: Resource, key: Key, uid: str) -> None:
@@ -100,6 +102,24 @@ STATUS = Patch(BODY, "status", why="status", events=(EVENT,))
 OF_ANOTHER = Patch(BODY, target=AT, apply=True, why="other", events=(EVENT,), target_events=(OTHER,))
 DELETION = Delete("u-w", why="delete", events=(EVENT,))
 SEVERAL = Writes((Patch(BODY), Delete("u-t", AT)), why="several", events=(EVENT,))
+
+
+async def test_what_is_insisted_on_is_written_although_others_change_the_object() -> None:
+    """Its second body is; a patch without one is decided again, and so is one that is refused twice."""
+    conflict = Conflict(409, "Conflict", "another version")
+    body: Raw = {"metadata": {"uid": "u-w", "resourceVersion": "5"}, "spec": {"suspend": True}}
+    world = World(insisted(Patch(body, events=(EVENT,))), errors=[conflict])
+    await Example(world).reconcile(KEY)
+    assert (world.bodies, world.events) == (
+        [{"metadata": {"uid": "u-w"}, "spec": {"suspend": True}}],
+        [("u-w", "Done")],
+    )
+
+    for action, errors in ((Patch(body), [conflict]), (insisted(Patch(body)), [conflict, conflict])):
+        world = World(action, errors=[*errors])
+        with pytest.raises(Conflict):
+            await Example(world).reconcile(KEY)
+        assert world.bodies == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from api.feature_gates import Enabled
 from api.names import Annotation
 from api.objects import Resource
 from api.structural import Form
-from core.actions import Patch
+from core.actions import Patch, insisted
 from core.jobs import meta
 from core.jobs.admission.literals import boolean, integer
 from core.jobs.admission.metadata import ANEW, IMMUTABLE, elastic
@@ -160,7 +160,7 @@ class BatchJob(JobKind):
         """
         writes: list[Patch] = []
         if not self.held(job):
-            writes.append(Patch(guarded({"spec": {"suspend": True}}, job)))
+            writes.append(insisted(Patch(guarded({"spec": {"suspend": True}}, job))))
         writes += _start_time_reset(job)
         after = job
         if pod_sets and not self.active(job):

@@ -15,7 +15,7 @@ from api.errors import FieldError, invalid, required
 from api.feature_gates import Enabled
 from api.objects import Resource
 from api.structural import Form
-from core.actions import Patch, Write
+from core.actions import Patch, Write, insisted
 from core.jobs import meta, template
 from core.jobs.fields import at, changed, dotted
 from core.jobs.job_reader import Outcome, Slot
@@ -121,7 +121,8 @@ class RayJob(RunsCluster):
         writes = super().stop(job, pod_sets, related)
         if writes or _deployment(job) != "Waiting":
             return writes
-        return [Patch(guarded({"status": {"jobDeploymentStatus": "Suspending"}}, job), subresource="status")]
+        suspending = guarded({"status": {"jobDeploymentStatus": "Suspending"}}, job)
+        return [insisted(Patch(suspending, subresource="status"))]
 
     def active(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether KubeRay has begun to start it and does not report it as suspended; one that is invalid as long as it

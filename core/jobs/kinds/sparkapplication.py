@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from api import quantity
-from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, QUANTITY, TEXT, fields, map_of, pod_spec
+from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, QUANTITY, TEXT, fields, list_of, map_of, pod_spec
 from api.errors import FieldError, forbidden, invalid
 from api.feature_gates import Enabled
 from api.names import SchedulingGate
@@ -31,6 +31,22 @@ from core.model import Raw
 
 BEFORE: Final = "seiretsu.dev/spark-before-start"
 """The node selector of the application, and the fields of both roles that a start changes, as they were before it."""
+_TOLERATION: Final = fields(key=TEXT, operator=TEXT, value=TEXT, effect=TEXT, tolerationSeconds=INTEGER)
+_BEFORE: Final = Form(
+    fields(
+        nodeSelector=map_of(TEXT),
+        **dict.fromkeys(
+            ("driver", "executor"),
+            fields(
+                labels=map_of(TEXT),
+                annotations=map_of(TEXT),
+                nodeSelector=map_of(TEXT),
+                tolerations=list_of(_TOLERATION),
+            ),
+        ),
+    )
+)
+"""The types that the definition of SparkApplications has for what a stop restores: with others it would be refused."""
 _ROLES: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
 _CHANGED: Final = ("labels", "annotations", "nodeSelector", "tolerations")
 _GATES: Final = ("template", "spec", "schedulingGates")
@@ -320,4 +336,4 @@ def _parsed(text: str) -> Any:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if not _BEFORE.errors(found) else {}

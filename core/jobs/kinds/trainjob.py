@@ -21,7 +21,7 @@ from api.feature_gates import Enabled
 from api.names import MULTIKUEUE_CONTROLLER, Annotation, Label
 from api.objects import Resource, key_of
 from api.structural import Form
-from core.actions import Delete, Target, Write
+from core.actions import Delete, Target, Write, insisted
 from core.jobs import meta, template
 from core.jobs.fields import Setting, at, changed
 from core.jobs.job_reader import Outcome, Slot, outcome
@@ -133,11 +133,11 @@ class TrainJob(JobKind):
     def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Sequence[Write]:
         """Returns the write that suspends the job; when no Job is active, those that remove what a start wrote."""
         if not self.held(job):
-            return self.difference(job, changed(job, *self.hold(job)))
+            return [*map(insisted, self.difference(job, changed(job, *self.hold(job))))]
         made = [each for each in related if not is_runtime(each)]
         if self.active(job) or any(JOB_SET.active(each) for each in made):
             return []
-        cleared = self.difference(job, _with_entry(job, [])) if _given(job) else []
+        cleared = [*map(insisted, self.difference(job, _with_entry(job, [])))] if _given(job) else []
         return [*cleared, *(_deletion(each) for each in made if _marked(each))]
 
 

@@ -244,6 +244,23 @@ def test_a_write_of_a_start_or_stop_lands_on_the_job_as_it_was_read_only(kind: J
 
 
 @EACH
+def test_a_stop_is_written_whatever_others_change_in_the_job_meanwhile(kind: JobKind) -> None:
+    """Else its owner, who changes it all the time, would never be stopped: the second body holds it, and no more."""
+    original, related = EXAMPLES[kind], RELATED.get(kind, ())
+    injections = [Injection("any", 1)] * len(kind.slots(original, related))
+    running = merged(original, patches(kind.start(original, injections, related))[0].body)
+    pod_sets = kind.pod_sets(original, related)
+    stop = patches(kind.stop(running, pod_sets, related))[0]
+    assert stop.or_else is not None and "resourceVersion" not in stop.or_else["metadata"]
+    assert stop.or_else["metadata"]["uid"] == original["metadata"]["uid"]
+    held = merged(running, stop.or_else)
+    assert kind.held(held)
+    for patch in patches(kind.stop({**held, "status": {}}, pod_sets, related)):
+        body = patch.or_else if patch.or_else is not None else patch.body
+        assert "resourceVersion" not in body["metadata"], "what is left is restored whatever others change, too"
+
+
+@EACH
 def test_a_workload_stands_for_the_job_it_was_made_for(kind: JobKind) -> None:
     found, related = EXAMPLES[kind], RELATED.get(kind, ())
     raw = workload.manifest(kind, found, {"spec": {"priority": 0}}, related=related)

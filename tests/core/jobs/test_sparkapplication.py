@@ -177,12 +177,22 @@ def test_a_stop_gives_back_what_the_application_was_before_its_start(given: Raw)
     assert BEFORE not in stopped["metadata"]["annotations"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"driver": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{", '{"driver": 1}', '{"nodeSelector": 5}', '{"driver": {"nodeSelector": "x"}}'),
+        *('{"executor": {"labels": {"a": 1}}}', '{"driver": {"tolerations": [{"tolerationSeconds": "x"}]}}'),
+    ],
+)
 def test_a_stop_does_not_depend_on_what_a_user_writes_into_its_annotation(text: str) -> None:
     running = spark(suspend=False, driver={"nodeSelector": {"pool": "a"}})
     running["metadata"]["annotations"] = {BEFORE: text}
     (stop,) = patches(SPARK_APPLICATION.stop(running, []))
-    assert SPARK_APPLICATION.held(merged(running, stop.body))
+    stopped = merged(running, stop.body)
+    assert SPARK_APPLICATION.held(stopped) and not SPARK_APPLICATION.form.errors(stopped)
+    driver = stopped["spec"]["driver"]
+    assert all(isinstance(driver.get(part, kind()), kind) for part, kind in (("nodeSelector", dict), ("labels", dict)))
+    assert "tolerations" not in driver and "nodeSelector" not in driver, "nothing of it is believed"
 
 
 def in_state(state: str, **status: Any) -> Raw:
