@@ -20,7 +20,6 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from api.objects import key_of
 from core.model import (
     Admission,
     ClusterQueue,
@@ -218,7 +217,8 @@ def memory(number: int = 20_000) -> float:
     tracemalloc.start()
     for text in texts:
         raw = json.loads(text)
-        state.set_workload(key_of(raw), decode.workload(raw, context))
+        found = decode.workload(raw, context)
+        state.set_workload(found.key, found)
     gc.collect()
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -226,7 +226,7 @@ def memory(number: int = 20_000) -> float:
 
 
 def raw_workload(index: int, queues: int = 10) -> Raw:
-    """A Workload that waits in one of so many queues, as the API server sends it."""
+    """A Job's Workload that waits in one of so many queues, as the API server sends it."""
     container = {
         "name": "c",
         "image": "busybox",
@@ -241,6 +241,16 @@ def raw_workload(index: int, queues: int = 10) -> Raw:
             "resourceVersion": str(index),
             "generation": 1,
             "labels": {"kueue.x-k8s.io/job-uid": f"11111111-0000-0000-0000-{index:012}"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "name": f"sample-{index}",
+                    "uid": f"11111111-0000-0000-0000-{index:012}",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
         },
         "spec": {
             "queueName": f"cq-{index % queues:04}",

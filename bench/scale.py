@@ -14,7 +14,6 @@ from pathlib import Path
 
 import orjson
 
-from api.objects import key_of
 from bench.cycle import cluster, cycles, raw_workload
 from bench.report import save, table
 from core.state.state import State
@@ -40,7 +39,8 @@ def filled(queues: int, cohorts: int, pending: int) -> tuple[State, float, float
         began = time.process_time()
         for text in texts:
             raw = orjson.loads(text)
-            state.set_workload(key_of(raw), decode.workload(raw, context))
+            found = decode.workload(raw, context)
+            state.set_workload(found.key, found)
         spent += time.process_time() - began
     gc.collect()
     return state, pending / spent, (resident() - before) / pending

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import orjson
-from msgspec.structs import replace
 
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Raw
@@ -28,6 +27,7 @@ from core.jobs.mirrored_owners import MIRRORED_OWNERS
 from core.jobs.pod_owners import DEPLOYMENT, STATEFUL_SET, PodOwner, pod_owner_of
 from core.model import Key, Workload
 from core.model.owner import Owner
+from core.model.workload import replace
 from core.quota.usage import finished
 from core.simulation.fleet import Origin, WorkerChoice
 from core.simulation.simulation import Arrival, Timeline, simulate

@@ -22,6 +22,7 @@ from core.model import (
     Workload,
 )
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.workload import replace
 from core.scheduling.cycle import schedule
 from core.state.state import State
 
@@ -48,7 +49,7 @@ def workload(
 ) -> Workload:
     """A pending workload of one pod set with one pod."""
     fields.setdefault("pod_sets", (PodSet("main", 1, {CPU: cpu}),))
-    return Workload(key=Key("ns", name), uid=f"uid-{name}", created=created, queue=queue, priority=priority, **fields)
+    return replace(Workload(Key("ns", name), f"uid-{name}", created, queue, priority, ()), **fields)
 
 
 def reserved(name: str, cpu: int, cluster_queue: str, *, since: float = 0.0, **fields: Any) -> Workload:

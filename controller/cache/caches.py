@@ -310,10 +310,10 @@ class Caches:
             self.state.set_workload(key, None)
             self._observed(gone, None)
             return
-        read = decode.workload(new, self.context(key.namespace))
         before = self.decoded.get(key)
-        self.decoded[key] = read
-        self.state.set_workload(key, read)
+        read = decode.workload(new, self.context(key.namespace), before)
+        self.decoded[read.key] = read
+        self.state.set_workload(read.key, read)
         self._observed(before, read)
 
     def _observed(self, old: Workload | None, new: Workload | None) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 
-from msgspec.structs import replace
-
 from api import names
 from api.names import FinishedReason
 from api.objects import key_of
@@ -35,6 +33,7 @@ from core.jobs.release import awaits_pods, deleted, holds_quota, without_finaliz
 from core.jobs.situation import JobSituation
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.model import Raw, Workload, events
+from core.model.workload import replace
 from core.wire.guard import guarded
 from core.workload import priority, transitions
 from core.workload.priority import Missing

@@ -9,8 +9,6 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from msgspec.structs import replace
-
 from api import names
 from core.actions import Write
 from core.jobs import meta, template, workload
@@ -24,6 +22,7 @@ from core.jobs.stopping import TERMINATING_SECONDS, LastStart, Stopping, stoppin
 from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Key, Raw, Workload
+from core.model.workload import replace
 from core.workload.priority import Missing, PriorityClasses, of_job
 
 

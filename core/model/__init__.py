@@ -3,7 +3,7 @@
 Frozen structs, the choices of the administrator (``policy``) and the messages of kubectl (``messages``) are in this
 package; it decides nothing. A struct has the name of the kind or field in ``api`` that it is made of. They are separate
 from the models of ``api`` because the scheduler reads them a million times: structs are created and changed
-(``msgspec.structs.replace``) many times as fast as dataclasses. Amounts are integers in base units (milli for cpu,
+(``core.model.workload.replace``) many times as fast as dataclasses. Amounts are integers in base units (milli for cpu,
 bytes for memory, counts for the rest; see ``api.quantity``); times are seconds since the epoch; ``None`` means "no
 limit" or "absent".
 """

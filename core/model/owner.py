@@ -6,6 +6,8 @@ not be confused. The version is not: an object is served in several versions.
 
 from __future__ import annotations
 
+import sys
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from api.names import Annotation
@@ -29,13 +31,21 @@ def owner(raw: dict[str, Any]) -> Owner | None:
     group, which has its name.
     """
     metadata = raw["metadata"]
+    namespace = sys.intern(str(metadata.get("namespace", "")))
     if (metadata.get("annotations") or {}).get(Annotation.IS_GROUP_WORKLOAD) == "true":
-        return Owner("", "Pod", metadata.get("namespace", ""), f"{GROUP}{metadata['name']}")
+        return Owner("", "Pod", namespace, f"{GROUP}{metadata['name']}")
     for each in metadata.get("ownerReferences") or ():
         if each.get("controller"):
-            group = str(each.get("apiVersion") or "").rpartition("/")[0]
-            return Owner(group, each["kind"], metadata.get("namespace", ""), each["name"])
+            return Owner(
+                _group(str(each.get("apiVersion") or "")), sys.intern(str(each["kind"])), namespace, each["name"]
+            )
     return None
+
+
+@lru_cache(maxsize=1024)
+def _group(api_version: str) -> str:
+    """Returns the API group; one text for all objects, of which there may be very many."""
+    return api_version.rpartition("/")[0]
 
 
 class Reference(NamedTuple):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from api.names import DelayedTopology
 from api.objects import Key, Raw
@@ -96,20 +97,45 @@ class GateState(Struct, frozen=True, gc=False):
     since: float = 0.0
 
 
-class Workload(Struct, frozen=True, gc=False):
-    """A Workload object with the fields that decisions need: about 2 KB, because a hundred thousand may be pending.
+class Rare(Struct, frozen=True, gc=False):
+    """What few Workloads have. Those that have nothing of it share one value, so that each costs 8 bytes for all of
+    these fields; the properties of ``Workload`` explain them.
+    """
 
-    ``priority`` is the effective one. ``reclaimable`` counts by pod set the pods that no longer need their quota.
-    ``resource_version`` guards writes. ``invalid`` is the reason why the workload may not be admitted, if the pod sets
-    break a rule of the namespace (LimitRange) or of Kubernetes (requests above limits). ``evictions`` counts by reason
-    and underlying cause. ``owner`` controls it, ``co_owned`` if it has owners of which none does; ``made_for`` is the
-    owner in Kueue's annotation. ``past_execution`` is in seconds, None before the first admission ended. ``replaces``
-    is the slice of the same elastic job whose quota it takes over; all slices of a job have one ``slice_name``.
-    ``preemption_gates`` must all be open before it may preempt others; ``gate_states`` are those in its status.
-    ``cluster_name`` is the worker cluster that it runs in, ``nominated`` are those that it is offered to. With
-    concurrent admission a ``parent`` is admitted through its variants, and ``variant_of`` is the uid of that parent;
-    only ``allowed_flavors`` may be assigned to it, if there are any. ``from_manager`` is whether MultiKueue of another
-    cluster made it. ``unhealthy_nodes`` are the nodes of its pods that failed.
+    active: bool = True
+    deleting: bool = False
+    co_owned: bool = False
+    made_for: str = ""
+    invalid: tuple[str, ...] = ()
+    checks: tuple[CheckState, ...] = ()
+    reclaimable: Mapping[str, int] = field(default_factory=dict)
+    requeue_count: int = 0
+    requeue_at: float | None = None
+    past_execution: int | None = None
+    max_execution: int | None = None
+    evictions: tuple[tuple[str, str, int], ...] = ()
+    replaces: Key | None = None
+    slice_name: str = ""
+    gates: tuple[str, ...] = ()
+    preemption_gates: tuple[str, ...] = ()
+    gate_states: tuple[GateState, ...] = ()
+    cluster_name: str = ""
+    nominated: tuple[str, ...] = ()
+    from_manager: bool = False
+    parent: bool = False
+    variant_of: str = ""
+    allowed_flavors: tuple[str, ...] = ()
+    unhealthy_nodes: tuple[str, ...] = ()
+
+
+COMMON: Final = Rare()
+
+
+class Workload(Struct, frozen=True, gc=False):
+    """A Workload object with the fields that decisions need: less than 1 KB, because a million may be pending.
+
+    ``priority`` is the effective one. ``owner`` controls it. ``resource_version`` guards writes. All that most do not
+    have is in ``rare``; ``replace`` changes any field.
     """
 
     key: Key
@@ -120,35 +146,132 @@ class Workload(Struct, frozen=True, gc=False):
     pod_sets: tuple[PodSet, ...]
     conditions: tuple[Condition, ...] = ()
     admission: Admission | None = None
-    active: bool = True
-    checks: tuple[CheckState, ...] = ()
-    reclaimable: Mapping[str, int] = field(default_factory=dict)
-    requeue_count: int = 0
-    requeue_at: float | None = None
-    past_execution: int | None = None
-    max_execution: int | None = None
     job_uid: str = ""
     owner: Owner | None = None
-    co_owned: bool = False
-    made_for: str = ""
     priority_class: str = ""
-    deleting: bool = False
     generation: int = 0
     resource_version: str = ""
-    invalid: tuple[str, ...] = ()
-    gates: tuple[str, ...] = ()
-    evictions: tuple[tuple[str, str, int], ...] = ()
-    replaces: Key | None = None
-    slice_name: str = ""
-    cluster_name: str = ""
-    nominated: tuple[str, ...] = ()
-    preemption_gates: tuple[str, ...] = ()
-    gate_states: tuple[GateState, ...] = ()
-    parent: bool = False
-    variant_of: str = ""
-    allowed_flavors: tuple[str, ...] = ()
-    from_manager: bool = False
-    unhealthy_nodes: tuple[str, ...] = ()
+    rare: Rare = COMMON
+
+    @property
+    def active(self) -> bool:
+        """Whether it may be admitted; a deactivated one may not."""
+        return self.rare.active
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is being deleted."""
+        return self.rare.deleting
+
+    @property
+    def co_owned(self) -> bool:
+        """Whether it has owners of which none controls it."""
+        return self.rare.co_owned
+
+    @property
+    def made_for(self) -> str:
+        """The owner in Kueue's annotation."""
+        return self.rare.made_for
+
+    @property
+    def invalid(self) -> tuple[str, ...]:
+        """Why it may not be admitted: a pod set breaks a LimitRange, or requests more than its limits."""
+        return self.rare.invalid
+
+    @property
+    def checks(self) -> tuple[CheckState, ...]:
+        """The states of its admission checks."""
+        return self.rare.checks
+
+    @property
+    def reclaimable(self) -> Mapping[str, int]:
+        """The pods that no longer need their quota, by pod set."""
+        return self.rare.reclaimable
+
+    @property
+    def requeue_count(self) -> int:
+        """How often it was requeued since it last ran."""
+        return self.rare.requeue_count
+
+    @property
+    def requeue_at(self) -> float | None:
+        """The time before which it is not decided."""
+        return self.rare.requeue_at
+
+    @property
+    def past_execution(self) -> int | None:
+        """How many seconds it ran in former admissions; None before the first one ended."""
+        return self.rare.past_execution
+
+    @property
+    def max_execution(self) -> int | None:
+        """How many seconds it may run."""
+        return self.rare.max_execution
+
+    @property
+    def evictions(self) -> tuple[tuple[str, str, int], ...]:
+        """How often it was evicted, by reason and underlying cause."""
+        return self.rare.evictions
+
+    @property
+    def replaces(self) -> Key | None:
+        """The slice of the same elastic job whose quota it takes over."""
+        return self.rare.replaces
+
+    @property
+    def slice_name(self) -> str:
+        """The name that all slices of its elastic job have in common."""
+        return self.rare.slice_name
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The admission gates that hold it back."""
+        return self.rare.gates
+
+    @property
+    def preemption_gates(self) -> tuple[str, ...]:
+        """The gates that must all be open before it may preempt others."""
+        return self.rare.preemption_gates
+
+    @property
+    def gate_states(self) -> tuple[GateState, ...]:
+        """The states of preemption gates in its status."""
+        return self.rare.gate_states
+
+    @property
+    def cluster_name(self) -> str:
+        """The worker cluster that it runs in."""
+        return self.rare.cluster_name
+
+    @property
+    def nominated(self) -> tuple[str, ...]:
+        """The worker clusters that it is offered to."""
+        return self.rare.nominated
+
+    @property
+    def from_manager(self) -> bool:
+        """Whether MultiKueue of another cluster made it."""
+        return self.rare.from_manager
+
+    @property
+    def parent(self) -> bool:
+        """Whether it is admitted through its variants (concurrent admission)."""
+        return self.rare.parent
+
+    @property
+    def variant_of(self) -> str:
+        """The uid of the parent of which it is a variant."""
+        return self.rare.variant_of
+
+    @property
+    def allowed_flavors(self) -> tuple[str, ...]:
+        """The only flavors that may be assigned to it, if there are any."""
+        return self.rare.allowed_flavors
+
+    @property
+    def unhealthy_nodes(self) -> tuple[str, ...]:
+        """The nodes of its pods that failed."""
+        return self.rare.unhealthy_nodes
 
     @property
     def closed_gates(self) -> tuple[str, ...]:
@@ -174,3 +297,15 @@ class Workload(Struct, frozen=True, gc=False):
         """Whether the condition of that type is True."""
         found = self.condition(kind)
         return found is not None and found.status
+
+
+_RARE: Final = frozenset(Rare.__struct_fields__)
+_Value = TypeVar("_Value", bound=Struct)
+
+
+def replace(value: _Value, /, **changes: Any) -> _Value:
+    """Returns a copy of a struct with other values in these fields; of a Workload also those of ``rare``."""
+    if isinstance(value, Workload) and not _RARE.isdisjoint(changes):
+        rare = structs.replace(value.rare, **{name: changes.pop(name) for name in _RARE.intersection(changes)})
+        changes["rare"] = COMMON if rare == COMMON else rare
+    return structs.replace(value, **changes)

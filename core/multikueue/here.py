@@ -11,8 +11,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Literal
 
-from msgspec.structs import replace
-
 from api import names
 from api.names import MULTIKUEUE_CONTROLLER, CheckState, Condition, FinishedReason
 from api.objects import key_of
@@ -22,6 +20,7 @@ from core.jobs.template import merge_diff
 from core.model import CheckState as State
 from core.model import Raw, Workload
 from core.model.events import NORMAL, WARNING, Event, admitted_by_checks
+from core.model.workload import replace
 from core.multikueue.dispatch import nominated
 from core.multikueue.group import Group, Worker, earliest
 from core.multikueue.hopeless import NO_WORKER, sentence

@@ -13,38 +13,63 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
+from msgspec import Struct
+
 from core.model import Key, Tried, Workload
 from core.queue.order import QueueKey
 from core.quota.demand import Demand
 from core.quota.usage import ANYTHING_FREED, Freed
 
-_GONE = -1
 _Stop = tuple[tuple[tuple[str, int], ...], ...]
 """Where a search for flavors stopped: the last flavor tried by resource, for each pod set."""
-_NOWHERE: frozenset[_Stop] = frozenset()
 _SLACK = 64
 """How many removed entries a heap may have in addition to as many as its valid ones."""
 
 
-class QueueEntry:
-    """A workload in its queue. ``asleep`` ones are parked alone, not with their group; ``bypassed`` ones arrived while
-    the group was parked.
+class Search:
+    """The search for flavors of a workload that was decided. ``repeats``: it stopped at the same flavor as before, and
+    so always will.
     """
 
-    __slots__ = ("_stops", "asleep", "bypassed", "demand", "group", "key", "repeats", "serial", "tried", "workload")
+    __slots__ = ("repeats", "stops", "tried")
 
-    def __init__(self, workload: Workload, key: QueueKey, demand: Demand) -> None:
-        self.workload = workload
-        self.key = key
-        self.demand = demand
-        self.tried: Tried | None = None
+    def __init__(self, tried: Tried) -> None:
+        self.tried = tried
         self.repeats = False
+        self.stops: frozenset[_Stop] = frozenset()
+
+
+class QueueEntry(Struct, order=True):
+    """A workload in its queue. ``asleep`` ones are parked alone, not with their group, or have left; ``bypassed`` ones
+    arrived while the group was parked; ``listed`` ones are in the heap of the group.
+
+    There may be a million, so the entry is its own sort key inside a group: ``time``, then ``tie``, which is unique.
+    """
+
+    time: float
+    tie: str
+    workload: Workload
+    demand: Demand
+    group: _Group
+    asleep: bool
+    bypassed: bool
+    listed: bool = False
+    search: Search | None = None
+
+    @property
+    def key(self) -> QueueKey:
+        """The sort key in the ClusterQueue."""
+        return -self.workload.priority, self.time, self.tie
+
+    @property
+    def tried(self) -> Tried | None:
+        """What its search for flavors has tried."""
+        return self.search.tried if self.search is not None else None
+
+    @property
+    def repeats(self) -> bool:
         """Whether its search for flavors stopped at the same flavor as before, and so always will."""
-        self._stops: frozenset[_Stop] = _NOWHERE
-        self.asleep = False
-        self.bypassed = False
-        self.serial = _GONE
-        self.group: _Group
+        return self.search is not None and self.search.repeats
 
     def continue_search(self, tried: Tried | None) -> bool:
         """Continues the search for flavors after the point where it stopped; returns whether that point is new.
@@ -52,15 +77,19 @@ class QueueEntry:
         Searches of several pod sets that affect each other could otherwise repeat without end while nothing is
         released.
         """
-        if tried is None or self.tried is None or tried.generation != self.tried.generation:
-            self._stops = _NOWHERE
-        self.tried, self.repeats = tried, False
-        if tried is None or not tried.unfinished:
+        if tried is None:
+            self.search = None
+            return False
+        search = self.search
+        if search is None or tried.generation != search.tried.generation:
+            search = self.search = Search(tried)
+        search.tried, search.repeats = tried, False
+        if not tried.unfinished:
             return False
         stop = tuple(tuple(sorted(pod_set.items())) for pod_set in tried.flavors)
-        self.repeats = stop in self._stops
-        self._stops |= {stop}
-        return not self.repeats
+        search.repeats = stop in search.stops
+        search.stops |= {stop}
+        return not search.repeats
 
 
 class _Group:
@@ -68,6 +97,7 @@ class _Group:
 
     __slots__ = (
         "awake",
+        "cluster_queue",
         "demand",
         "heap",
         "hopeless",
@@ -81,11 +111,13 @@ class _Group:
         "short",
     )
 
-    def __init__(self, demand: Demand, priority: int, local_queue: Key | None) -> None:
+    def __init__(self, cluster_queue: str, demand: Demand, priority: int, local_queue: Key | None) -> None:
+        self.cluster_queue = cluster_queue
         self.demand = demand
         self.priority = priority
         self.local_queue = local_queue
-        self.heap: list[tuple[QueueKey, int, QueueEntry]] = []
+        self.heap: list[QueueEntry] = []
+        """The members that are awake, and some that were."""
         self.parked = False
         self.reason = ""
         self.message = ""
@@ -116,18 +148,20 @@ class _Group:
         return asks and not self.hopeless
 
     def top(self) -> QueueEntry | None:
+        """The first member that is awake."""
         heap = self.heap
         while heap:
-            _, serial, entry = heap[0]
-            if entry.serial == serial:
-                return entry
-            heapq.heappop(heap)
+            if not heap[0].asleep:
+                return heap[0]
+            heapq.heappop(heap).listed = False
         return None
 
     def compact(self) -> None:
-        """Removes entries of deleted workloads, when these are more than half."""
+        """Removes members that are not awake, when these are more than half."""
         if len(self.heap) > 2 * self.awake + _SLACK:
-            self.heap = [each for each in self.heap if each[2].serial == each[1]]
+            for entry in self.heap:
+                entry.listed = not entry.asleep
+            self.heap = [entry for entry in self.heap if entry.listed]
             heapq.heapify(self.heap)
 
 
@@ -136,7 +170,8 @@ class Queue:
     groups.
     """
 
-    def __init__(self, *, strict: bool, by_local_queue: bool = False) -> None:
+    def __init__(self, name: str, *, strict: bool, by_local_queue: bool = False) -> None:
+        self.name = name
         self.strict = strict
         self.by_local_queue = by_local_queue
         self.sticky: Key | None = None
@@ -209,25 +244,25 @@ class Queue:
         """Whether the entry may become the head."""
         return not entry.asleep and not entry.group.parked
 
-    def push(self, entry: QueueEntry) -> None:
-        """Adds a workload, or replaces its entry."""
-        key = entry.workload.key
+    def push(self, workload: Workload, key: QueueKey, demand: Demand, *, asleep: bool = False) -> QueueEntry:
+        """Adds a workload, or replaces its entry; returns its new entry."""
         self.changes += 1
-        if key in self._entries:
-            self._drop(key)
-        local_queue = entry.workload.key._replace(name=entry.workload.queue) if self.by_local_queue else None
-        name = (id(entry.demand), entry.workload.priority, local_queue)
+        if workload.key in self._entries:
+            self._drop(workload.key)
+        local_queue = workload.key._replace(name=workload.queue) if self.by_local_queue else None
+        name = (id(demand), workload.priority, local_queue)
         group = self._groups.get(name)
         if group is None:
-            group = self._groups[name] = _Group(entry.demand, entry.workload.priority, local_queue)
-        entry.group, entry.bypassed = group, group.parked
+            group = self._groups[name] = _Group(self.name, demand, workload.priority, local_queue)
+        entry = QueueEntry(key[1], key[2], workload, demand, group, asleep, group.parked)
         group.members += 1
         self._priorities[group.priority] += 1
-        self._entries[key] = entry
-        if entry.asleep:
-            self._alone[key] = entry
+        self._entries[workload.key] = entry
+        if asleep:
+            self._alone[workload.key] = entry
         else:
             self._enqueue(entry)
+        return entry
 
     def remove(self, key: Key) -> QueueEntry | None:
         """Removes a workload; it does not keep the first position either."""
@@ -386,12 +421,13 @@ class Queue:
 
     def _enqueue(self, entry: QueueEntry) -> None:
         group = entry.group
-        entry.serial = next(self._serials)
-        heapq.heappush(group.heap, (entry.key, entry.serial, entry))
+        if not entry.listed:
+            entry.listed = True
+            heapq.heappush(group.heap, entry)
         group.awake += 1
         if not group.parked:
             self._active += 1
-            if group.heap[0][2] is entry:
+            if group.heap[0] is entry:
                 self._rank(group)
 
     def _rank(self, group: _Group) -> None:
@@ -410,7 +446,6 @@ class Queue:
     def _park_alone(self, entry: QueueEntry) -> None:
         entry.asleep = True
         self._alone[entry.workload.key] = entry
-        entry.serial = _GONE
         entry.group.awake -= 1
         entry.group.compact()
         if not entry.group.parked:
@@ -421,7 +456,6 @@ class Queue:
         entry = self._entries.pop(key)
         if not entry.asleep:
             self._park_alone(entry)
-            entry.asleep = False
         del self._alone[key]
         self._gated.pop(key, None)
         entry.group.members -= 1

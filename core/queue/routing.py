@@ -16,9 +16,9 @@ from api.names import Condition, EvictedReason, PendingReason
 from core.model import ClusterQueue, Key, LocalQueue, QueueingStrategy, StopPolicy, Workload
 from core.model.policy import SchedulingPolicy
 from core.queue.admission_fair_sharing import USAGE_BASED
-from core.queue.order import queue_key
-from core.queue.queue import Queue, QueueEntry
-from core.quota.demand import Demands
+from core.queue.order import QueueKey, queue_key
+from core.queue.queue import Queue, QueueEntry, Search
+from core.quota.demand import Demand, Demands
 from core.quota.reservations import discard, local_queue_of, put
 
 
@@ -33,14 +33,15 @@ class PendingWorkloads:
         """ClusterQueues that are stopped."""
         self.concurrent: dict[str, tuple[str, ...]] = {}
         """The flavors of the ClusterQueues that admit variants only."""
-        self.by_local_queue: dict[Key, set[Key]] = {}
-        """Pending workloads by LocalQueue, queued or not."""
+        self.by_local_queue: dict[Key, dict[Key, None]] = {}
+        """Pending workloads by LocalQueue, queued or not; a dict, because a set is twice as large."""
         self.local_usage: dict[Key, float] = {}
         self.now = 0.0
         self._local_queues_of: dict[str, set[Key]] = {}
         """The LocalQueues that point to a ClusterQueue, existing or not."""
-        self._where: dict[Key, str] = {}
-        self._pending: dict[Key, Workload] = {}
+        self._queued: dict[Key, QueueEntry] = {}
+        self._unqueued: dict[Key, Workload] = {}
+        """Pending workloads that are in no queue."""
         self._backoffs: list[tuple[float, Key]] = []
         self._postponed: dict[Key, float] = {}
         """The time until which a pending workload is not decided, in addition to its own backoff."""
@@ -52,20 +53,23 @@ class PendingWorkloads:
 
     def where(self, key: Key) -> str | None:
         """The ClusterQueue a workload is queued for."""
-        return self._where.get(key)
+        entry = self._queued.get(key)
+        return entry.group.cluster_queue if entry is not None else None
 
     def entry(self, key: Key) -> QueueEntry | None:
         """The queue entry of a workload."""
-        name = self._where.get(key)
-        return self.queues[name].get(key) if name is not None else None
+        return self._queued.get(key)
 
     def unchanged_entry(self, name: str, judged: Workload) -> QueueEntry | None:
         """Returns the entry of a workload that waits in this ClusterQueue, if nothing changed that a decision depends
         on.
         """
-        key = judged.key
-        entry = self.queues[name].get(key) if self._where.get(key) == name else None
-        if entry is None or (judged is not entry.workload and not still_judged(judged, entry.workload)):
+        entry = self._queued.get(judged.key)
+        if (
+            entry is None
+            or entry.group.cluster_queue != name
+            or (judged is not entry.workload and not still_judged(judged, entry.workload))
+        ):
             return None
         return entry
 
@@ -105,7 +109,8 @@ class PendingWorkloads:
         if old is not None:
             del self.queues[name]
             for entry in old.clear():
-                del self._where[entry.workload.key]
+                del self._queued[entry.workload.key]
+                self._unqueued[entry.workload.key] = entry.workload
         if made is not None:
             self.queues[name] = made
             for key in sorted(self._local_queues_of.get(name, ())):
@@ -127,7 +132,7 @@ class PendingWorkloads:
     def _queue_for(self, queue: ClusterQueue) -> Queue:
         strict = queue.strategy == QueueingStrategy.STRICT_FIFO
         by_usage = self.policy.admission_fair_sharing is not None and queue.admission_mode == USAGE_BASED
-        return Queue(strict=strict, by_local_queue=by_usage)
+        return Queue(queue.name, strict=strict, by_local_queue=by_usage)
 
     def reroute(self, local_queue: Key) -> set[str]:
         """Routes the workloads of a LocalQueue again; returns the ClusterQueues whose head may have changed.
@@ -137,36 +142,39 @@ class PendingWorkloads:
         """
         changed: set[str] = set()
         for key in sorted(self.by_local_queue.get(local_queue, ())):
-            if self._where.get(key) == self._route_of(self._pending[key]):
-                continue
-            anew = key not in self._where
-            changed |= self._leave(key) | self._join(key, self._pending[key], anew=anew)
+            entry = self._queued.get(key)
+            workload = entry.workload if entry is not None else self._unqueued[key]
+            if self.where(key) != self._route_of(workload):
+                changed |= self._leave(key) | self._join(key, workload, anew=entry is None)
         return changed
 
     def enqueue(self, workload: Workload) -> set[str]:
         """Queues a pending workload; returns the ClusterQueues whose head has changed."""
         key = workload.key
-        old = self._pending.get(key)
+        entry = self._queued.get(key)
+        old = entry.workload if entry is not None else self._unqueued.get(key)
         changed = self.dequeue(key) if old is not None and old.queue != workload.queue else set()
-        self._pending[key] = workload
-        self.by_local_queue.setdefault(local_queue_of(workload), set()).add(key)
-        name = self._route_of(workload)
-        if name != self._where.get(key):
+        self.by_local_queue.setdefault(local_queue_of(workload), {})[key] = None
+        if entry is not None and self._route_of(workload) != self.where(key):
             changed |= self._leave(key)
         return changed | self._join(key, workload)
 
     def dequeue(self, key: Key) -> set[str]:
         """Removes a workload that is no longer pending; returns the ClusterQueues whose head has changed."""
-        old = self._pending.pop(key, None)
+        entry = self._queued.get(key)
+        old = entry.workload if entry is not None else self._unqueued.pop(key, None)
         if old is None:
             return set()
         self._postponed.pop(key, None)
-        discard(self.by_local_queue, local_queue_of(old), key)
+        local_queue = local_queue_of(old)
+        del self.by_local_queue[local_queue][key]
+        if not self.by_local_queue[local_queue]:
+            del self.by_local_queue[local_queue]
         return self._leave(key)
 
     def postpone(self, key: Key, until: float) -> None:
         """Delays the decision about a waiting workload until a time."""
-        name = self._where.get(key)
+        name = self.where(key)
         if name is not None:
             self._postponed[key] = until
             self.queues[name].park(key, group=False)
@@ -177,7 +185,7 @@ class PendingWorkloads:
         changed: set[str] = set()
         for entry in entries:
             if entry.asleep and not self._in_backoff(entry.workload):
-                name = self._where[entry.workload.key]
+                name = entry.group.cluster_queue
                 self.queues[name].wake_one(entry.workload.key)
                 changed.add(name)
         return changed
@@ -209,9 +217,15 @@ class PendingWorkloads:
         for name, queue in self.queues.items():
             queue.check()
             for entry in queue:
-                assert self._where[entry.workload.key] == name
-        for key, name in self._where.items():
-            assert self.queues[name].get(key) is not None, f"{key} is said to be in {name}"
+                assert self.where(entry.workload.key) == name
+        for key, entry in self._queued.items():
+            assert self.queues[entry.group.cluster_queue].get(key) is entry, f"the entry of {key} is not in its queue"
+        listed = {key: local_queue for local_queue, keys in self.by_local_queue.items() for key in keys}
+        assert self._queued.keys().isdisjoint(self._unqueued)
+        assert listed == {
+            key: local_queue_of(each)
+            for key, each in (*self._unqueued.items(), *((key, entry.workload) for key, entry in self._queued.items()))
+        }
         pointing = {(queue.cluster_queue, key) for key, queue in self.local_queues.items()}
         assert pointing == {(name, key) for name, keys in self._local_queues_of.items() for key in keys}
 
@@ -229,34 +243,34 @@ class PendingWorkloads:
     def _join(self, key: Key, workload: Workload, *, anew: bool = False) -> set[str]:
         name = self._route_of(workload)
         if name is None:
+            self._unqueued[key] = workload
             return set()
-        queue = self.queues[name]
-        old = queue.get(key)
-        entry = QueueEntry(
-            workload, queue_key(workload, self.policy, self.concurrent.get(name, ())), self.demands.of(workload)
-        )
-        if old is not None and judged_alike(old, entry):
+        self._unqueued.pop(key, None)
+        queue, old = self.queues[name], self._queued.get(key)
+        place = queue_key(workload, self.policy, self.concurrent.get(name, ()))
+        demand = self.demands.of(workload)
+        if old is not None and judged_alike(old, workload, place, demand):
             old.workload = workload
             return set()
-        if old is not None and old.demand is entry.demand:
-            entry.tried = old.tried
         was_head = old is not None and self.head(name) is old
         awake = anew or (old is not None and not old.asleep)
         until = self._backoff(workload)
-        entry.asleep = until > self.now or (not awake and self._in_backoff(workload))
-        queue.push(entry)
-        self._where[key] = name
+        asleep = until > self.now or (not awake and self._in_backoff(workload))
+        entry = self._queued[key] = queue.push(workload, place, demand, asleep=asleep)
+        if old is not None and old.demand is demand and old.tried is not None:
+            entry.search = Search(old.tried)
         if until > self.now:
             heapq.heappush(self._backoffs, (until, key))
         return {name} if was_head or self.head(name) is entry else set()
 
     def _leave(self, key: Key) -> set[str]:
-        name = self._where.pop(key, None)
-        if name is None:
+        entry = self._queued.pop(key, None)
+        if entry is None:
             return set()
+        name = entry.group.cluster_queue
         first = self.head(name)
         self.queues[name].remove(key)
-        return {name} if first is not None and first.workload.key == key else set()
+        return {name} if first is entry else set()
 
     def _in_backoff(self, workload: Workload) -> bool:
         requeued = workload.condition(Condition.REQUEUED)
@@ -270,19 +284,20 @@ class PendingWorkloads:
 
     def _backoff(self, workload: Workload) -> float:
         """Returns when the workload may be decided; 0 if nothing delays it."""
-        return max(workload.requeue_at or 0.0, self._postponed.get(workload.key, 0.0))
+        postponed = self._postponed.get(workload.key, 0.0) if self._postponed else 0.0
+        return max(workload.requeue_at or 0.0, postponed)
 
 
-def judged_alike(old: QueueEntry, new: QueueEntry) -> bool:
+def judged_alike(entry: QueueEntry, now: Workload, place: QueueKey, demand: Demand) -> bool:
     """Whether nothing has changed about a workload that a decision about it or its queue position depends on."""
-    mine, its = old.workload, new.workload
+    before = entry.workload
     return (
-        old.key == new.key
-        and old.demand is new.demand
-        and still_judged(mine, its)
-        and mine.requeue_at == its.requeue_at
-        and mine.condition(Condition.REQUEUED) == its.condition(Condition.REQUEUED)
-        and mine.condition(Condition.EVICTED) == its.condition(Condition.EVICTED)
+        entry.key == place
+        and entry.demand is demand
+        and still_judged(before, now)
+        and before.requeue_at == now.requeue_at
+        and before.condition(Condition.REQUEUED) == now.condition(Condition.REQUEUED)
+        and before.condition(Condition.EVICTED) == now.condition(Condition.EVICTED)
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from core.model import Placement, PodSet, Workload
+from core.model.workload import COMMON
 from core.quota.usage import PodSetTotal, totals
 
 
@@ -42,9 +43,21 @@ class Demands:
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[Hashable, Demand] = WeakValueDictionary()
+        self._common: WeakValueDictionary[int, Demand] = WeakValueDictionary()
+        """Those of workloads with nothing rare, by the identity of their pod sets, which they keep alive."""
 
     def of(self, workload: Workload) -> Demand:
         """The demand of the workload."""
+        if workload.rare is COMMON:
+            found = self._common.get(id(workload.pod_sets))
+            if found is not None:
+                return found
+        demand = self._equal(workload)
+        if workload.rare is COMMON and workload.pod_sets is demand.pod_sets:
+            self._common[id(workload.pod_sets)] = demand
+        return demand
+
+    def _equal(self, workload: Workload) -> Demand:
         name = (
             workload.replaces,
             workload.owner if workload.replaces is not None else None,  # only a slice of the same job takes over quota

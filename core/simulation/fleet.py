@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from api.names import Condition
 from api.objects import key_of
@@ -27,6 +26,7 @@ from core.feedback.submission import of_workload
 from core.feedback.workers import why_never
 from core.jobs.mirrored import Mirrored
 from core.model import CheckState, Key, Raw, Workload
+from core.model.workload import replace
 from core.multikueue import here, there
 from core.multikueue.group import Group, Policy, Worker
 from core.multikueue.siblings import Siblings

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from api import names
 from core import actions
 from core.model import Admission, FlavorResource, Key, Reserve, StayPending, Victim, Workload
+from core.model.workload import replace
 from core.state.drain import drain
 from core.state.state import State
 from core.state.surroundings import surroundings

@@ -13,10 +13,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 
-from msgspec.structs import replace
-
 from core.model import Key, Workload
 from core.model.owner import Owner
+from core.model.workload import COMMON, replace
 from core.quota.reservations import Reservations, discard
 from core.quota.usage import holds_quota
 
@@ -133,7 +132,8 @@ class Kinship:
 
 def _alone(workload: Workload) -> bool:
     """Whether a workload names no other one, and none names it as its parent."""
-    return workload.replaces is None and not workload.variant_of and not workload.parent
+    rare = workload.rare
+    return rare is COMMON or (rare.replaces is None and not rare.variant_of and not rare.parent)
 
 
 def _has_quota_of(variant: Workload, parent: Workload) -> bool:

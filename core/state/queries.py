@@ -75,7 +75,7 @@ def pending_locally(state: State, key: Key) -> Generator[None, None, PendingCoun
     ``STEP`` of them, and workloads that arrive or leave meanwhile may be counted or not.
     """
     local_queue = state.pending.local_queues.get(key)
-    waiting = state.pending.by_local_queue.get(key, set())
+    waiting = state.pending.by_local_queue.get(key, {})
     queue = state.pending.queues.get(local_queue.cluster_queue) if local_queue is not None else None
     if queue is None:
         return PendingCounts(0, len(waiting))

@@ -43,8 +43,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from msgspec.structs import replace
-
 from api.names import MULTIKUEUE_CONTROLLER, PODS_RESOURCE, Condition, PendingReason
 from core.model import (
     Admission,
@@ -68,6 +66,7 @@ from core.model import (
 )
 from core.model import Condition as StatusCondition
 from core.model.policy import SchedulingPolicy
+from core.model.workload import replace
 from core.queue.order import queue_time
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
@@ -227,7 +226,7 @@ class State:
             self._forget(key)
         else:
             now = self.kinship.uncircled(self.pending.with_shared_pod_sets(workload))
-            self.workloads[key] = now
+            self.workloads[now.key] = now
         concerned = self.kinship.update(before, now)
         if now is not None:
             self._count(now)
@@ -389,7 +388,7 @@ class State:
                 if entry is not None:
                     queue, key = self.pending.queues[name], entry.workload.key
                     kept = (queue.preemptor == key, queue.blocked == key)
-                    found.append(Head(entry.workload, name, entry.demand, entry.key[1], entry.tried, *kept))
+                    found.append(Head(entry.workload, name, entry.demand, entry.time, entry.tried, *kept))
             if len(found) == before:
                 self._ready.difference_update(arenas[arena].queues)
         return found

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from msgspec.structs import replace
-
 from api import names
 from api.names import AdmittedReason, Condition, EvictedReason, MigrationMode, PendingReason, PreemptionGate
 from api.objects import key_of
@@ -22,6 +20,7 @@ from core.jobs import meta
 from core.jobs.workload import variant_name
 from core.model import ClusterQueue, Key, Migration, Raw, Workload
 from core.model.events import NORMAL, Event
+from core.model.workload import replace
 from core.scheduling.variants import acceptable, flavor_of, preference
 from core.wire.conditions import without_condition
 from core.wire.guard import guarded

@@ -8,11 +8,13 @@ Only this module knows the JSON of Seiretsu's kinds for reading; the rules that 
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import msgspec
 
 from api import names, quantity
 from api.convert import topology_assignment as topology
@@ -48,10 +50,13 @@ from core.model import (
 )
 from core.model.owner import owner
 from core.model.topology import NEVER_READY
+from core.model.workload import COMMON, Rare
 from core.wire.pod_requests import Effective, RequestRules, effective
 from core.wire.timestamps import maybe_epoch
 
 _MOST_CACHED = 20_000
+_PodSets: TypeAlias = tuple[tuple[PodSet, ...], tuple[str, ...]]
+_encode: Final = msgspec.json.Encoder().encode
 _NO_TOPOLOGY: Final = TopologyRequest()
 
 
@@ -73,7 +78,7 @@ class WorkloadContext:
     elastic_jobs: bool = True
     preemption_gates: bool = False
     concurrent_admission: bool = False
-    pod_sets: dict[bytes, tuple[PodSet, Effective]] = field(default_factory=dict, compare=False, repr=False)
+    pod_sets: dict[bytes, _PodSets] = field(default_factory=dict, compare=False, repr=False)
 
 
 def selector(raw: Raw | None) -> Selector | None:
@@ -200,57 +205,104 @@ def local_queue(raw: Raw) -> model.LocalQueue:
     )
 
 
-def workload(raw: Raw, context: WorkloadContext) -> model.Workload:
+def workload(raw: Raw, context: WorkloadContext, before: model.Workload | None = None) -> model.Workload:
     """A Workload, its requests effective under the context's rules.
 
     Counts and usages are those of spec and status.admission; ``reclaimable`` is not yet taken off them. ``invalid`` is
-    one text, as Kueue puts it, and empty in the normal case.
+    one text, as Kueue puts it, and empty in the normal case. Shares its key and uid with the version ``before``, which
+    other structures refer to.
     """
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    decoded = [_pod_set(pod_set, context) for pod_set in spec.get("podSets") or []]
-    requeue = status.get("requeueState") or {}
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    pod_sets, invalid = _pod_sets(spec.get("podSets") or (), context)
+    controller = owner(raw)
+    key = Key(sys.intern(metadata.get("namespace", "")), metadata["name"])
+    uid = metadata.get("uid", "")
+    if before is not None and before.uid == uid and before.key == key:
+        key, uid = before.key, before.uid
     return model.Workload(
-        key=key_of(raw),
-        uid=metadata.get("uid", ""),
+        key=key,
+        uid=uid,
         created=maybe_epoch(metadata.get("creationTimestamp")) or 0.0,
         queue=sys.intern(spec.get("queueName") or ""),
-        priority=_priority(spec, metadata.get("annotations") or {}, context),
-        pod_sets=tuple(pod_set for pod_set, _ in decoded),
-        conditions=_conditions(status),
+        priority=_priority(spec, annotations, context),
+        pod_sets=pod_sets,
+        conditions=_shared_conditions(status.get("conditions") or ()),
         admission=admission(status.get("admission"), spec),
+        job_uid=labels.get(names.Label.JOB_UID, ""),
+        owner=controller,
+        priority_class=sys.intern((spec.get("priorityClassRef") or {}).get("name", "")),
+        generation=metadata.get("generation", 0),
+        resource_version=metadata.get("resourceVersion", ""),
+        rare=COMMON
+        if not annotations
+        and not invalid
+        and (controller is not None or not metadata.get("ownerReferences"))
+        and _PLAIN_METADATA.issuperset(metadata)
+        and _PLAIN_SPEC.issuperset(spec)
+        and _PLAIN_STATUS.issuperset(status)
+        and spec.get("active") is not False
+        and _RARE_LABELS.isdisjoint(labels)
+        else _rare(metadata, spec, status, invalid, context),
+    )
+
+
+_PLAIN_METADATA: Final = frozenset(
+    [
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+        "managedFields",
+    ]
+)
+"""With a controller, and no other field than these, a Workload has nothing of ``Rare``; nor by these of its spec and
+status.
+"""
+_PLAIN_SPEC: Final = frozenset(["queueName", "priority", "priorityClassRef", "podSets", "active"])
+_PLAIN_STATUS: Final = frozenset(["conditions", "admission"])
+_RARE_LABELS: Final = frozenset({names.Label.CONCURRENT_ADMISSION_PARENT, names.Label.MULTIKUEUE_ORIGIN})
+
+
+def _rare(metadata: Raw, spec: Raw, status: Raw, invalid: tuple[str, ...], context: WorkloadContext) -> Rare:
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    requeue, gated = status.get("requeueState") or {}, context.preemption_gates
+    controlled = any(each.get("controller") for each in metadata.get("ownerReferences") or ())
+    group = annotations.get(names.Annotation.IS_GROUP_WORKLOAD) == "true"
+    found = Rare(
         active=spec.get("active") is not False,
+        deleting="deletionTimestamp" in metadata,
+        co_owned=bool(metadata.get("ownerReferences")) and not controlled and not group,
+        made_for=annotations.get(names.Annotation.JOB_OWNER_NAME, ""),
+        invalid=invalid,
         checks=tuple(_check_state(check) for check in status.get("admissionChecks") or []),
         reclaimable=_reclaimable(status, context),
         requeue_count=requeue.get("count") or 0,
         requeue_at=maybe_epoch(requeue.get("requeueAt")),
         past_execution=status.get("accumulatedPastExecutionTimeSeconds"),
         max_execution=spec.get("maximumExecutionTimeSeconds"),
-        job_uid=(metadata.get("labels") or {}).get(names.Label.JOB_UID, ""),
-        owner=owner(raw),
-        co_owned=bool(metadata.get("ownerReferences")) and owner(raw) is None,
-        made_for=(metadata.get("annotations") or {}).get(names.Annotation.JOB_OWNER_NAME, ""),
-        priority_class=(spec.get("priorityClassRef") or {}).get("name", ""),
-        deleting="deletionTimestamp" in metadata,
-        generation=metadata.get("generation", 0),
-        resource_version=metadata.get("resourceVersion", ""),
-        invalid=complaints([found for _, found in decoded]),
-        gates=_gates(metadata.get("annotations") or {}) if context.admission_gates else (),
         evictions=tuple(
             (each["reason"], each.get("underlyingCause", ""), each.get("count", 0))
             for each in (status.get("schedulingStats") or {}).get("evictions") or ()
         ),
         replaces=_replaces(metadata) if context.elastic_jobs else None,
         slice_name=_slice_name(metadata) if context.elastic_jobs else "",
-        preemption_gates=tuple(gate["name"] for gate in spec.get("preemptionGates") or ())
-        if context.preemption_gates
-        else (),
-        gate_states=gate_states(status.get("preemptionGates") or ()) if context.preemption_gates else (),
+        gates=_gates(annotations) if context.admission_gates else (),
+        preemption_gates=tuple(gate["name"] for gate in spec.get("preemptionGates") or ()) if gated else (),
+        gate_states=gate_states(status.get("preemptionGates") or ()) if gated else (),
         cluster_name=status.get("clusterName") or "",
         nominated=tuple(status.get("nominatedClusterNames") or ()),
-        from_manager=names.Label.MULTIKUEUE_ORIGIN in (metadata.get("labels") or {}),
+        from_manager=names.Label.MULTIKUEUE_ORIGIN in labels,
         unhealthy_nodes=tuple(each["name"] for each in status.get("unhealthyNodes") or ()),
         **_family(metadata, context),
     )
+    return COMMON if found == COMMON else found
 
 
 def variant_of(metadata: Raw) -> str:
@@ -375,47 +427,52 @@ def _located(error: FieldError, index: int) -> FieldError:
     return replace(error, field=f"{path}.{error.field}" if error.field else path)
 
 
-def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:
-    """The pod set and its effective requests, from the cache if an equal one was decoded before."""
-    spec = (raw.get("template") or {}).get("spec") or {}
-    serialised = _serialised(raw, spec)
+def _pod_sets(raws: Sequence[Raw], context: WorkloadContext) -> _PodSets:
+    """Returns pod sets, and why they may not be admitted; from the cache if equal ones were decoded before."""
+    serialised = _encode([_shape(raw) for raw in raws])
     known = context.pod_sets.get(serialised)
     if known is None:
-        asked = effective(spec, context.rules)
-        count = raw["count"] if raw.get("count") is not None else 1
-        pod_set = PodSet(
-            raw.get("name") or names.DEFAULT_POD_SET,
-            count,
-            asked.requests,
-            raw.get("minCount"),
-            placement(spec),
-            topology_request(raw.get("topologyRequest") or {}),
-            asked.own if asked.own != asked.requests else None,
-        )
+        decoded = [_pod_set(raw, context) for raw in raws]
         if len(context.pod_sets) >= _MOST_CACHED:  # bounds memory; pod sets that are still in use are cached again
             context.pod_sets.clear()
-        known = context.pod_sets[serialised] = (pod_set, asked)
+        known = tuple(pod_set for pod_set, _ in decoded), complaints([found for _, found in decoded])
+        context.pod_sets[serialised] = known
     return known
 
 
-def _serialised(raw: Raw, spec: Raw) -> bytes:
-    """All of a pod set that a PodSet is made of, serialised."""
-    return json.dumps(
-        (
-            raw.get("name"),
-            raw.get("count"),
-            raw.get("minCount"),
-            [(c.get("resources"), c.get("restartPolicy")) for c in spec.get("initContainers") or ()],
-            [c.get("resources") for c in spec.get("containers") or ()],
-            spec.get("resources"),
-            spec.get("overhead"),
-            spec.get("runtimeClassName"),
-            spec.get("nodeSelector"),
-            (spec.get("affinity") or {}).get("nodeAffinity"),
-            spec.get("tolerations"),
-            raw.get("topologyRequest"),
-        )
-    ).encode()
+def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:
+    """The pod set and its effective requests."""
+    spec = (raw.get("template") or {}).get("spec") or {}
+    asked = effective(spec, context.rules)
+    pod_set = PodSet(
+        raw.get("name") or names.DEFAULT_POD_SET,
+        raw["count"] if raw.get("count") is not None else 1,
+        asked.requests,
+        raw.get("minCount"),
+        placement(spec),
+        topology_request(raw.get("topologyRequest") or {}),
+        asked.own if asked.own != asked.requests else None,
+    )
+    return pod_set, asked
+
+
+def _shape(raw: Raw) -> tuple[object, ...]:
+    """All of a pod set that a PodSet is made of."""
+    spec = (raw.get("template") or {}).get("spec") or {}
+    return (
+        raw.get("name"),
+        raw.get("count"),
+        raw.get("minCount"),
+        [(c.get("resources"), c.get("restartPolicy")) for c in spec.get("initContainers") or ()],
+        [c.get("resources") for c in spec.get("containers") or ()],
+        spec.get("resources"),
+        spec.get("overhead"),
+        spec.get("runtimeClassName"),
+        spec.get("nodeSelector"),
+        (spec.get("affinity") or {}).get("nodeAffinity"),
+        spec.get("tolerations"),
+        raw.get("topologyRequest"),
+    )
 
 
 def topology_request(raw: Raw) -> TopologyRequest | None:
@@ -494,17 +551,40 @@ def _text(value: object) -> str:
 
 
 def _conditions(status: Raw, kinds: tuple[str, ...] = ()) -> tuple[Condition, ...]:
+    return _shared_conditions([each for each in status.get("conditions") or () if not kinds or each["type"] in kinds])
+
+
+def _shared_conditions(raws: Iterable[Raw]) -> tuple[Condition, ...]:
+    """Returns conditions: those that a cycle wrote into many Workloads are kept once."""
+    return _condition_values(
+        tuple(
+            [
+                (
+                    each["type"],
+                    each["status"],
+                    each.get("reason", ""),
+                    each.get("message", ""),
+                    each.get("lastTransitionTime"),
+                    each.get("observedGeneration", 0),
+                )
+                for each in raws
+            ]
+        )
+    )
+
+
+@lru_cache(maxsize=4096)
+def _condition_values(raws: tuple[tuple[str, str, str, str, str | None, int], ...]) -> tuple[Condition, ...]:
     return tuple(
         Condition(
-            type=sys.intern(each["type"]),  # equal texts of a hundred thousand workloads are kept once
-            status=each["status"] == "True",
-            reason=sys.intern(each.get("reason", "")),
-            message=sys.intern(each.get("message", "")),
-            since=maybe_epoch(each.get("lastTransitionTime")) or 0.0,
-            generation=each.get("observedGeneration", 0),
+            type=sys.intern(kind),
+            status=status == "True",
+            reason=sys.intern(reason),
+            message=sys.intern(message),
+            since=maybe_epoch(since) or 0.0,
+            generation=generation,
         )
-        for each in status.get("conditions") or ()
-        if not kinds or each["type"] in kinds
+        for kind, status, reason, message, since, generation in raws
     )
 
 

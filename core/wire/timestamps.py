@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
+@lru_cache(maxsize=4096)
 def epoch(text: str) -> float:
-    """The moment that an RFC 3339 text names; raises ValueError for anything else."""
+    """The moment that an RFC 3339 text names; raises ValueError for anything else. Objects of one second share it."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 

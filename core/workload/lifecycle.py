@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from msgspec.structs import replace
-
 from api import names
 from api.names import CheckState, DeactivationCause, EvictedReason, PendingReason, RequeuedReason
 from core.actions import Action, Delete, Patch, Wait, Writes, first, status
@@ -19,6 +17,7 @@ from core.matching.placement import matches
 from core.model import CheckState as State
 from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload, events
 from core.model.events import NORMAL, Event
+from core.model.workload import replace
 from core.quota.checks import required_checks
 from core.wire.conditions import status_patch
 from core.wire.finalizers import released

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from msgspec.structs import replace
-
 from api.names import HOSTNAME_LABEL, Condition, EvictedReason, SchedulingGate
 from core.actions import Action, Wait, status
 from core.model import PodSetAssignment, Raw, ResourceFlavor, Workload, events
+from core.model.workload import replace
 from core.topology.health import NodeHealth, Tolerations
 from core.wire import decode
 from core.wire.guard import guarded

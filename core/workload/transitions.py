@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from api import names
 from api.names import AdmittedReason, CheckState, DeactivationCause, DelayedTopology, EvictedReason, PendingReason
 from core.model import Admission, Condition, GateState, Raw, Workload
 from core.model import CheckState as State
+from core.model.workload import replace
 from core.wire.conditions import with_condition, without_condition
 
 _OVERTIME = f"{EvictedReason.DEACTIVATED}{EvictedReason.DUE_TO}{DeactivationCause.MAXIMUM_EXECUTION_TIME_EXCEEDED}"

@@ -166,10 +166,10 @@ def breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Workloads of this name cannot be decoded, until the function is called that this returns."""
     decoded, broken = decode.workload, {name}
 
-    def fails(raw: Raw, context: WorkloadContext) -> Workload:
+    def fails(raw: Raw, context: WorkloadContext, before: Workload | None = None) -> Workload:
         if raw["metadata"]["name"] in broken:
             raise ValueError("not readable")
-        return decoded(raw, context)
+        return decoded(raw, context, before)
 
     monkeypatch.setattr("core.wire.decode.workload", fails)
     return broken.clear

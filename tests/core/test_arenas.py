@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from core.model import (
     Cohort,
@@ -22,6 +21,7 @@ from core.model import (
     StayPending,
 )
 from core.model.policy import SchedulingPolicy
+from core.model.workload import replace
 from core.scheduling.cycle import schedule
 from core.state.drain import drain
 from core.state.state import State

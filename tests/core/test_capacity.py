@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from core.model import (
     Admission,
@@ -30,6 +29,7 @@ from core.model import (
 )
 from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy
+from core.model.workload import replace
 from core.quota.capacity import Amounts, Capacity, CapacityKind, FurtherCapacity, Shortage
 from core.quota.demand import Demands
 from core.quota.tree import build_trees

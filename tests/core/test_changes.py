@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from core.model import (
     AdmissionCheck,
@@ -26,6 +25,7 @@ from core.model import (
     StayPending,
     StopPolicy,
 )
+from core.model.workload import replace
 from core.scheduling.cycle import schedule
 from core.state.drain import drain, drain_in_steps
 from core.state.state import State

@@ -8,7 +8,6 @@ have no admission checks.
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from core.actions import Patch, Wait
 from core.model import (
@@ -24,6 +23,7 @@ from core.model import (
     Workload,
 )
 from core.model.owner import Owner
+from core.model.workload import replace
 from core.quota.checks import required_checks
 from core.workload import transitions
 from core.workload.actions import Surroundings

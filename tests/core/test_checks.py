@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from msgspec.structs import replace
 
 from api import names
 from core.actions import Patch, Wait
@@ -28,6 +27,7 @@ from core.model import (
 )
 from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy, TopologyPolicy
+from core.model.workload import replace
 from core.quota.active import cluster_queue_active
 from core.quota.checks import awaited, checks_of, required_checks
 from core.state.state import State

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from api.names import PODS_RESOURCE
 from core.model import (
@@ -41,6 +40,7 @@ from core.model import (
     messages,
 )
 from core.model.policy import SchedulingPolicy
+from core.model.workload import replace
 from core.scheduling.cycle import schedule
 from core.state.drain import drain
 from core.state.state import State

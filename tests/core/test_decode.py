@@ -1,11 +1,11 @@
 """Stored objects become values: absent fields mean the API's defaults, equal shapes are one value."""
 
-import gc
-import tracemalloc
+import copy
 from typing import Any
 
 import pytest
 
+from bench import cycle as bench
 from core.model import (
     Admission,
     CheckRule,
@@ -31,6 +31,7 @@ from core.model import (
     TopologyRequest,
 )
 from core.model.owner import Owner
+from core.model.workload import COMMON, replace
 from core.wire import decode
 from core.wire.pod_requests import RequestRules, limits
 from core.wire.timestamps import epoch, stamp
@@ -266,18 +267,28 @@ def test_pod_sets_of_equal_shape_are_one_value_whatever_their_images() -> None:
     assert decode.workload(raw_workload("c", cpu="2"), context).pod_sets[0] is not first
 
 
-def test_a_pending_workload_takes_less_than_two_kilobytes() -> None:
-    message = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 1 more needed"
-    raws = []
-    for index in range(2000):
-        pending = {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": message}
-        raws.append(raw_workload(f"w{index}", status={"conditions": [pending]}))
+def test_a_waiting_workload_takes_less_than_a_kilobyte_in_state() -> None:
+    assert bench.memory(20_000) < 1024, "what demands share among few workloads counts little"
+
+
+def test_a_new_version_of_a_workload_shares_its_key_and_uid_with_the_one_before() -> None:
     context = decode.WorkloadContext()
-    gc.collect()
-    tracemalloc.start()
-    try:
-        kept = [decode.workload(raw, context) for raw in raws]
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size / len(kept) < 2048
+    first = decode.workload(raw_workload(), context)
+    second = decode.workload(copy.deepcopy(raw_workload()), context, first)
+    assert (second.key is first.key, second.uid is first.uid) == (True, True)
+    other = copy.deepcopy(raw_workload())
+    other["metadata"]["uid"] = "another"
+    assert decode.workload(other, context, first).uid == "another"
+
+
+def test_conditions_and_the_fields_that_few_workloads_have_are_shared() -> None:
+    status = {
+        "conditions": [{"type": "QuotaReserved", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    }
+    first, second = (decode.workload(raw_workload(name, status=status), decode.WorkloadContext()) for name in "ab")
+    assert first.conditions is second.conditions
+    assert first.rare is COMMON
+    changed = replace(first, active=False, queue="other")
+    assert (changed.active, changed.queue) == (False, "other")
+    assert replace(changed, active=True, queue=first.queue) == first
+    assert replace(changed, active=True).rare is COMMON

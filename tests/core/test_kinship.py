@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from core.model import Condition, Key, Migration, Workload
 from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy
+from core.model.workload import replace
 from core.state.kinship import Counted
 from core.state.state import State
 from core.workload import transitions

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from api.names import PendingReason
 from core.actions import Delete, Patch, Wait, Writes
@@ -26,6 +25,7 @@ from core.model import (
 )
 from core.model.events import deleted_finished
 from core.model.owner import Owner
+from core.model.workload import replace
 from core.workload import lifecycle, transitions
 from core.workload.actions import (
     Evict,

@@ -1,9 +1,9 @@
 """What two versions of a Workload show to have happened between them."""
 
 import pytest
-from msgspec.structs import replace
 
 from core.model import Admission, Key, PodSetAssignment, Workload
+from core.model.workload import replace
 from core.workload import transitions
 from core.workload.milestones import (
     Admitted,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from core.actions import Action, Patch, Wait
 from core.model import (
     Admission,
@@ -17,6 +15,7 @@ from core.model import (
     TopologyDomain,
     Workload,
 )
+from core.model.workload import replace
 from core.topology.health import FAILED, HEALTHY, NodeHealth
 from core.workload.actions import Evict
 from core.workload.node_failures import assigned_nodes, decide, tolerations

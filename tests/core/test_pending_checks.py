@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from core.model import AdmissionCheck, CheckRule, CheckState, Condition, Key, Preemption, Reserve, StayPending, Workload
+from core.model.workload import replace
 from core.state.state import State
 from core.workload import transitions
 from tests.builders import NOW, cluster_queue, cycle, put, reserved, state, workload

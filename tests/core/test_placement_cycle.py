@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from api.names import PROVISIONING_REQUEST_CONTROLLER, CheckState, Condition, PendingReason
 from core import model
@@ -36,6 +35,7 @@ from core.model import (
     Workload,
 )
 from core.model.policy import SchedulingPolicy, TopologyPolicy
+from core.model.workload import replace
 from core.quota.placement import PlacementCapacity
 from core.state.drain import drain
 from core.state.state import State

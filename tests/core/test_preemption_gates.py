@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from core.actions import Patch
 from core.model import GateState, Preemption, Requeue, Reserve, StayPending
+from core.model.workload import replace
 from core.quota.usage import Freed
 from core.state.drain import drain
 from core.state.state import State

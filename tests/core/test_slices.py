@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from core.actions import Patch
 from core.explain.analysis import explain
@@ -26,6 +25,7 @@ from core.model import (
     Workload,
 )
 from core.model.owner import Owner
+from core.model.workload import replace
 from core.state.state import State
 from core.state.surroundings import surroundings
 from core.workload import transitions

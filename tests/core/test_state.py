@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Generator
 
 import pytest
-from msgspec.structs import replace
 
 from core.model import (
     Admission,
@@ -29,6 +28,7 @@ from core.model import (
 )
 from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy
+from core.model.workload import replace
 from core.scheduling.snapshot import Head
 from core.state.drain import IDLE_CYCLES, drain
 from core.state.state import State

@@ -2,9 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from core.model import Admission, CheckState, Condition, Key, PodSetAssignment, Workload
+from core.model.workload import replace
 from core.wire.conditions import status_patch, with_condition
 from core.wire.timestamps import epoch
 from core.workload.transitions import (

@@ -9,11 +9,11 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from msgspec.structs import replace
 
 from bench.cycle import NOW, admitted_workload, cluster
 from core.model import Cohort, Key
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.workload import replace
 from core.queue.queue import QueueEntry
 from core.quota.arena import Arena
 from core.quota.node import CohortNode, QueueNode

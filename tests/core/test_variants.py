@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from api.names import MigrationMode
 from core.explain.analysis import explain
@@ -27,6 +26,7 @@ from core.model import (
     Workload,
 )
 from core.model.policy import SchedulingPolicy
+from core.model.workload import replace
 from core.state.queries import why_unadmitted
 from core.state.queue_status import reservations
 from core.state.state import State

@@ -11,6 +11,7 @@ from core.guard.judge import Charged, Excess, GuardVerdict, excess, judge, shape
 from core.guard.overlap import AGAIN_SECONDS, OverlapBudget
 from core.guard.pods import Accounting, Lean, RunningPod
 from core.model import Admission, Condition, Key, PodSet, PodSetAssignment, Raw, Workload
+from core.model.workload import replace
 from core.wire.pod_requests import RequestRules
 
 NOW = 1000.0
@@ -45,9 +46,7 @@ def workload(name: str = "w", *, count: int = 3, cpu: int = 1000, evicted: float
     assigned = PodSetAssignment("main", {"cpu": "default"}, {"cpu": cpu * count}, count)
     fields.setdefault("pod_sets", (PodSet("main", count, {"cpu": cpu}),))
     fields.setdefault("admission", Admission("cq", (assigned,)))
-    return Workload(
-        key=Key("ns", name), uid=name, created=0.0, queue="lq", priority=0, conditions=tuple(conditions), **fields
-    )
+    return replace(Workload(Key("ns", name), name, 0.0, "lq", 0, (), tuple(conditions)), **fields)
 
 
 def verdict(

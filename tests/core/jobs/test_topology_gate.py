@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from api.names import Annotation, Label, SchedulingGate
 from core.actions import Patch
@@ -19,6 +18,7 @@ from core.jobs.kinds.trainjob import TRAIN_JOB
 from core.jobs.template import Injection
 from core.jobs.workload import Copied
 from core.model import Admission, PodSetAssignment, Raw, TopologyAssignment, TopologyDomain, TopologyRequest
+from core.model.workload import replace
 from core.wire.merge import merged
 from core.workload import transitions
 from tests.core.jobs import test_pod_group as of_group

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace as other
 
 from api.names import CheckState
 from api.objects import Key, Raw
 from core.actions import Create, Patch, Wait
 from core.model import Workload
+from core.model.workload import replace as other
 from core.multikueue import here
 from core.multikueue.group import Group, Worker
 from core.multikueue.there import decide

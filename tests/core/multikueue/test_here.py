@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from msgspec import structs
 
 from api.names import CheckState
 from api.objects import Raw
 from core.actions import Patch, Wait
+from core.model import workload as workloads
 from core.multikueue.group import Group, Policy, Worker
 from core.multikueue.here import decide
 from core.wire.merge import merged
@@ -61,7 +61,7 @@ def being_deleted(worker: Worker) -> Group:
     """A Workload that is deleted while its job runs in this worker; the job is suspended already."""
     found = group(worker, check=READY, cluster="w1", of_job=job(status={"active": 1}))
     assert found.local is not None
-    return replace(found, local=structs.replace(found.local, deleting=True))
+    return replace(found, local=workloads.replace(found.local, deleting=True))
 
 
 LOST = Worker("w1", connected=False, lost_since=NOW - 60)

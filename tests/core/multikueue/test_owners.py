@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace as fields
 
 from api.names import CheckState, Condition
 from api.objects import Key, Raw
@@ -15,6 +14,7 @@ from core.jobs.leader_worker_sets import name
 from core.jobs.mirrored_owners import MIRRORED_OWNERS
 from core.jobs.pod_owners import LEADER_WORKER_SET, STATEFUL_SET
 from core.model import Workload
+from core.model.workload import replace as fields
 from core.multikueue import here
 from core.multikueue.group import Group, Worker
 from core.multikueue.siblings import Siblings

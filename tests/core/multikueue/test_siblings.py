@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from core.model import CheckState, Condition, Key, Workload
+from core.model.workload import replace
 from core.multikueue.siblings import Siblings, turn
 from tests.builders import workload
 from tests.effort import cases

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from api.names import MigrationMode
 from api.objects import Key, Raw
@@ -15,6 +14,7 @@ from core.actions import Create, Delete, Patch, Target, Wait, Writes
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.situation import JobSituation
 from core.model import CheckRule, ClusterQueue, Condition, LocalQueue, Migration, ResourceGroup, Workload
+from core.model.workload import replace
 from core.scheduling.variants import flavor_of
 from core.variants import rules
 from core.variants.rules import VariantFamily, decide
