@@ -10,8 +10,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
 from api.names import MULTIKUEUE_CONTROLLER, Condition, EvictedReason, PodsReadyReason
 from api.objects import Key
 from core.model import (
@@ -27,6 +25,7 @@ from core.model import (
     Workload,
 )
 from core.model.policy import SchedulingPolicy
+from core.model.workload import replace
 from core.queue.admission_fair_sharing import Consumed
 from core.state.state import State
 from core.workload import transitions

@@ -16,6 +16,7 @@ from core.explain.sight import EVERYTHING, Sight, of_namespace
 from core.explain.standing import free, standing, waiting
 from core.model import FlavorResource, Key, LocalQueue, PodSet, QueueingStrategy, Raw, Reserve, Workload
 from core.model.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, SchedulingPolicy
+from core.model.workload import replace as changed
 from core.queue.admission_fair_sharing import USAGE_BASED, Consumed
 from core.queue.order import queue_time
 from core.scheduling.cycle import schedule
@@ -84,7 +85,9 @@ def test_what_is_available_is_what_the_scheduler_would_give_and_not_one_more(fou
 
 def fits(found: State, cluster_queue: str, fr: FlavorResource, amount: int) -> bool:
     pod_sets = (PodSet("main", 1, {fr.resource: amount}),)
-    newcomer = Workload(Key("ns", "new"), "new", 99.0, cluster_queue, 0, pod_sets, allowed_flavors=(fr.flavor,))
+    newcomer = changed(
+        Workload(Key("ns", "new"), "new", 99.0, cluster_queue, 0, pod_sets), allowed_flavors=(fr.flavor,)
+    )
     head = Head(newcomer, cluster_queue, found.pending.demands.of(newcomer), queue_time(newcomer, found.policy))
     snapshot = found.snapshot()
     (decision,) = schedule(snapshot, [head], found.policy, NOW).decisions
