@@ -26,7 +26,7 @@ _SLACK = 64
 """How many removed entries a heap may have in addition to as many as its valid ones."""
 
 
-class Search:
+class SearchProgress:
     """The search for flavors of a workload that was decided. ``repeats``: it stopped at the same flavor as before, and
     so always will.
     """
@@ -54,7 +54,9 @@ class QueueEntry(Struct, order=True):
     asleep: bool
     bypassed: bool
     listed: bool = False
-    search: Search | None = None
+    search: SearchProgress | None = None
+
+    __hash__ = object.__hash__  # two entries are equal only if one has replaced the other, and are two then, too
 
     @property
     def key(self) -> QueueKey:
@@ -82,7 +84,7 @@ class QueueEntry(Struct, order=True):
             return False
         search = self.search
         if search is None or tried.generation != search.tried.generation:
-            search = self.search = Search(tried)
+            search = self.search = SearchProgress(tried)
         search.tried, search.repeats = tried, False
         if not tried.unfinished:
             return False

@@ -17,7 +17,7 @@ from core.model import ClusterQueue, Key, LocalQueue, QueueingStrategy, StopPoli
 from core.model.policy import SchedulingPolicy
 from core.queue.admission_fair_sharing import USAGE_BASED
 from core.queue.order import QueueKey, queue_key
-from core.queue.queue import Queue, QueueEntry, Search
+from core.queue.queue import Queue, QueueEntry, SearchProgress
 from core.quota.demand import Demand, Demands
 from core.quota.reservations import discard, local_queue_of, put
 
@@ -258,7 +258,7 @@ class PendingWorkloads:
         asleep = until > self.now or (not awake and self._in_backoff(workload))
         entry = self._queued[key] = queue.push(workload, place, demand, asleep=asleep)
         if old is not None and old.demand is demand and old.tried is not None:
-            entry.search = Search(old.tried)
+            entry.search = SearchProgress(old.tried)
         if until > self.now:
             heapq.heappush(self._backoffs, (until, key))
         return {name} if was_head or self.head(name) is entry else set()
