@@ -145,6 +145,9 @@ class ControllerSettings:
     hidden_metrics: frozenset[str] = frozenset()
     custom_labels: tuple[PromotedLabel, ...] = ()
     guard: GuardSettings = field(default_factory=GuardSettings)
+    forecasts: bool = False
+    """Whether starts are forecast, in a process of their own."""
+    remembers_run_times: bool = False
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -216,6 +219,8 @@ def from_configuration(
         hidden_metrics=families.hidden(configuration.feature_gates),
         custom_labels=_custom_labels(configuration),
         guard=_guard(configuration),
+        forecasts=configuration.seiretsu.forecast.enable,
+        remembers_run_times=configuration.seiretsu.forecast.enable and configuration.seiretsu.forecast.remember,
     )
 
 

@@ -252,6 +252,7 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/reconcilers/topology_ungater.py:TopologyUngater._write": ("fence a pod", "give a pod its domain"),
     "controller/reconcilers/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
     "controller/scheduling/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",
+    "controller/forecasts/remembered.py:RememberedRunTimes.write": "run times in the past: only forecasts depend on it",
     "controller/multikueue/clusters.py:Clusters._report": ("status of a MultiKueueCluster",),
     "controller/multikueue/quotas.py:Quotas.reconcile": "quota of the workers added up: computed again at each start",
     "controller/cache/reconciler.py:Reconciler._write": tuple(

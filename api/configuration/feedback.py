@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from api.configuration.base import Duration, Section
+from api.configuration.forecast import Forecast
 from api.configuration.guard import Guard
 from api.v1beta2.base import LabelSelector
 
@@ -96,6 +97,8 @@ class SeiretsuSection(Section):
 
     feedback: Feedback = Field(default_factory=Feedback)
     """Feedback about objects that would wait for ever."""
+    forecast: Forecast = Field(default_factory=Forecast)
+    """When waiting workloads start."""
     guard: Guard = Field(default_factory=Guard)
     """What is done about pods that run without quota."""
     system_priority_namespaces: list[str] = Field(default_factory=lambda: ["kube-system"])

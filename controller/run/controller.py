@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import importlib.metadata
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
@@ -26,6 +27,8 @@ from controller.cache.lookup import cache_lookup
 from controller.cache.owners import Owners
 from controller.cache.sweeps import Sweeps
 from controller.cache.writes import Writer
+from controller.forecasts.forecasts import Forecasts
+from controller.forecasts.remembered import RememberedRunTimes
 from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
 from controller.kube.errors import ApiError
@@ -203,6 +206,15 @@ class Controller:
             self.node_failures = NodeFailures(self.caches, writer, client, people, self.pods, rules)
         self.ungater = TopologyUngater(self.caches, writer, client, self.metrics)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
+        self.forecasts: Forecasts | None = None
+        self.run_times: RememberedRunTimes | None = None
+        if self.settings.forecasts:
+            self.forecasts = forecasts = Forecasts(self.caches, self.settings.life, registry)
+            self.lookup = dataclasses.replace(
+                self.lookup, forecast=forecasts.of, newcomer_forecast=forecasts.of_newcomer
+            )
+            if self.settings.remembers_run_times:
+                self.run_times = RememberedRunTimes(client, writer, forecasts, self.caches, self.settings.namespace)
         self.pod_owners = [
             PodOwnerReconciler(
                 each,
@@ -262,6 +274,8 @@ class Controller:
             await self.topology.complete()
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.clusters.run(), name="worker-clusters")
+            if self.forecasts is not None:
+                group.create_task(self._forecast(self.forecasts), name="forecasts")
             async with self._leadership():
                 await self._lead()
 
@@ -362,6 +376,8 @@ class Controller:
             group.create_task(self.workloads.run(), name="workloads")
             group.create_task(self.queues.run(), name="queues")
             group.create_task(self.usage.run(), name="usage")
+            if self.run_times is not None:
+                group.create_task(self.run_times.run(), name="run-times")
             group.create_task(self.mirror.run(), name="queue-mirror")
             group.create_task(self.waiting.run(), name="waiting")
             group.create_task(self.not_running.run(), name="not-running")
@@ -382,6 +398,13 @@ class Controller:
                 group.create_task(owners.run(), name=owners.resource.plural)
             for reconciler in self.jobs:
                 group.create_task(reconciler.run(), name=f"jobs-{reconciler.kind.kind}")
+
+    async def _forecast(self, forecasts: Forecasts) -> None:
+        """Every replica forecasts, because every replica answers."""
+        if self.run_times is not None:
+            await self.run_times.read()
+        forecasts.connect()
+        await forecasts.run()
 
     async def _follow_node_failures(self, failures: NodeFailures) -> None:
         """A node of which nothing is known yet would seem to be gone: begins when all nodes are."""

@@ -27,9 +27,11 @@ from core.model import (
     Labels,
     LocalQueue,
     Node,
+    PodSet,
     ResourceFlavor,
     Workload,
 )
+from core.model.forecast import StartForecast
 from core.model.owner import Level, Reference
 from core.quota.active import ActiveCondition, conflicts
 from core.quota.node import QueueNode, QuotaNode
@@ -56,6 +58,8 @@ class Lookup:
     the ResourceQuotas of a namespace, ``workers`` the queues of the worker clusters of an AdmissionCheck by name, as
     far as they are known; none for a check that is not of MultiKueue. ``cause`` returns why an AdmissionCheck is
     inactive. ``exists`` is whether the stores have an object of a resource.
+    ``forecast`` returns when a waiting workload starts, ``newcomer_forecast`` when a job with this LocalQueue,
+    priority and pod sets would that is created now; both as last computed, None where that is not known.
     """
 
     state: State
@@ -69,6 +73,8 @@ class Lookup:
     workers: Callable[[str], Mapping[str, Lookup | None]] = lambda check: {}
     cause: Callable[[str], Cause] = lambda check: Cause()
     exists: Callable[[Resource, Key], bool] = lambda resource, key: False
+    forecast: Callable[[Key], StartForecast | None] = _nothing
+    newcomer_forecast: Callable[[Key, int, tuple[PodSet, ...]], StartForecast | None] = _nothing
     _started: dict[str, bool | None] | None = None
     """The answers of ``starts`` by ClusterQueue, for one job."""
 

@@ -1,0 +1,17 @@
+"""The section `seiretsu.forecast`: whether starts are forecast, and whether run times are remembered.
+
+Kueue has no forecast.
+"""
+
+from api.configuration.base import Section
+
+
+class Forecast(Section):
+    """When waiting workloads start, by the scheduler run forward in a process of its own."""
+
+    enable: bool = True
+    """Without it there is no such process, and no start is known."""
+    remember: bool = True
+    """Whether what was learned about run times is kept in a ConfigMap over a restart. Without it, no right to write
+    ConfigMaps is needed, and the first forecasts after a restart are unknown.
+    """

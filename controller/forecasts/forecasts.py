@@ -1,0 +1,316 @@
+"""Keeps a forecast of every waiting workload, made by a process of its own, and judges each when the workload starts.
+
+One arena after the other is sent to that process, those first whose forecast is oldest; one in which nothing that
+matters has changed keeps its forecast, which grows older. Nothing waits for a forecast: who asks gets the latest one,
+with its age, or none. Every replica has its own, because every replica answers admission calls. If the process ends
+or does not answer, it is started again, and until then what is known grows old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from api.names import Condition, EvictedReason
+from controller.cache.caches import Caches
+from controller.forecasts.messages import (
+    AT_ONCE,
+    LENGTH,
+    Answer,
+    Ended,
+    Known,
+    Newcomers,
+    Question,
+    Starts,
+    Workloads,
+    decoded,
+    encoded,
+)
+from controller.kube.log import get_logger
+from core.forecast.accuracy import Record
+from core.forecast.learned import LearnedRunTimes
+from core.forecast.newcomers import Kind, kind_of
+from core.forecast.situation import Situation, situation
+from core.model import Key, PodSet, Workload
+from core.model.forecast import StartForecast
+from core.queue.routing import still_judged
+from core.workload.actions import LifePolicy
+
+log = get_logger(__name__)
+
+PAUSE_SECONDS: Final = 5.0
+"""Between two looks at all arenas."""
+SHARE: Final = 0.25
+"""The part of a core that forecasts may use on average: after one that took long, the process rests."""
+OLD_SECONDS: Final = 120.0
+"""A forecast is made again after this time even if nothing has changed: what runs has run longer."""
+TOO_OLD_SECONDS: Final = 900.0
+"""An older forecast is not shown."""
+ANSWER_SECONDS: Final = 300.0
+"""The process is ended when it has not answered for so long."""
+RESTART_SECONDS, LONGEST_RESTART_SECONDS = 1.0, 300.0
+LARGEST_MESSAGE: Final = 64 * 2**20
+ERRORS: Final = (0.05, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.0, 5.0)
+
+
+class WorkerLostError(Exception):
+    """The process that makes forecasts has ended, or does not answer."""
+
+
+class _Seen(NamedTuple):
+    """An arena when it was last asked about."""
+
+    workloads: Mapping[Key, Workload]
+    about: Situation
+    answered: float
+
+
+class Forecasts:
+    """``connect`` once the caches are complete, then ``run``."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        life: LifePolicy,
+        registry: CollectorRegistry,
+        *,
+        clock: Callable[[], float] = time.time,
+        command: Iterable[str] = (sys.executable, "-m", "controller.forecasts.worker"),
+    ) -> None:
+        self.caches = caches
+        self.life = life
+        self.clock = clock
+        self.command = tuple(command)
+        self.run_times = LearnedRunTimes()
+        self._starts: dict[Key, StartForecast] = {}
+        self._newcomers: dict[Kind, StartForecast] = {}
+        self._records: dict[Key, Record] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._ended: list[tuple[Workload, float]] = []
+        self._process: asyncio.subprocess.Process | None = None
+        self._error = Histogram(
+            "seiretsu_forecast_error_ratio",
+            "How far the forecast of a start was from the start, as a part of the wait. moment: create (the first one),"
+            " half (at half of the wait), last.",
+            ["moment"],
+            buckets=ERRORS,
+            registry=registry,
+        )
+        self._judged = Counter(
+            "seiretsu_forecast_starts_total",
+            "Starts of which there was a forecast; inside: whether the start was between p10 and p90.",
+            ["moment", "inside"],
+            registry=registry,
+        )
+        self._seconds = Counter(
+            "seiretsu_forecast_cpu_seconds_total", "CPU time of the process that makes forecasts.", registry=registry
+        )
+        Gauge(
+            "seiretsu_forecast_age_seconds",
+            "Age of the oldest forecast of an arena in which workloads wait.",
+            registry=registry,
+        ).set_function(self._oldest)
+
+    def of(self, key: Key) -> StartForecast | None:
+        """Returns the latest forecast of a waiting workload; None if there is none yet, or it is too old."""
+        return self._fresh(self._starts.get(key))
+
+    def of_newcomer(self, local_queue: Key, priority: int, pod_sets: tuple[PodSet, ...]) -> StartForecast | None:
+        """Returns the forecast for a job that is created now; None if none like it has waited lately."""
+        return self._fresh(self._newcomers.get(kind_of(local_queue, priority, pod_sets)))
+
+    def _fresh(self, found: StartForecast | None) -> StartForecast | None:
+        return found if found is not None and self.clock() - found.at <= TOO_OLD_SECONDS else None
+
+    def _oldest(self) -> float:
+        waiting = [seen.answered for seen in self._seen.values() if seen.about.waiting]
+        return max(0.0, self.clock() - min(waiting)) if waiting else 0.0
+
+    # What happens to workloads.
+
+    def connect(self) -> None:
+        """Learns run times, and judges forecasts, from now on."""
+        self.caches.observers.append(self.changed)
+
+    def changed(self, old: Workload | None, new: Workload | None) -> None:
+        """A Workload has changed."""
+        known = new or old
+        assert known is not None
+        key = known.key
+        if new is not None and old is not None:
+            if new.holds(Condition.QUOTA_RESERVED) and not old.holds(Condition.QUOTA_RESERVED):
+                self._started(new)
+            if new.holds(Condition.FINISHED) and not old.holds(Condition.FINISHED):
+                self.learn(new)
+        if new is None or new.holds(Condition.QUOTA_RESERVED) or new.holds(Condition.FINISHED):
+            self._starts.pop(key, None)
+            self._records.pop(key, None)
+
+    def _started(self, workload: Workload) -> None:
+        record, reserved = self._records.get(workload.key), workload.condition(Condition.QUOTA_RESERVED)
+        if record is None or reserved is None or workload.evictions:
+            return  # one that was evicted has waited in several parts
+        for verdict in record.verdicts(workload.created, reserved.since):
+            self._error.labels(verdict.moment).observe(verdict.error)
+            self._judged.labels(verdict.moment, str(verdict.inside).lower()).inc()
+
+    def learn(self, workload: Workload) -> None:
+        """Counts the run time of a finished workload, if it has one."""
+        admitted, finished = (workload.condition(kind) for kind in (Condition.ADMITTED, Condition.FINISHED))
+        stopped = workload.condition(Condition.EVICTED)
+        if admitted is None or finished is None or not admitted.status or workload.variant_of:
+            return
+        if stopped is not None and stopped.status and stopped.reason != EvictedReason.PREEMPTED:
+            return  # it was stopped, and did not run to its end
+        seconds = max(0.0, finished.since - admitted.since)
+        self.run_times.add(workload, seconds)
+        if self._process is not None:
+            self._ended.append((workload, seconds))
+
+    # The process.
+
+    async def run(self) -> None:
+        """Makes forecasts until cancelled."""
+        wait = RESTART_SECONDS
+        while True:
+            began = time.monotonic()
+            try:
+                await self._with_process()
+            except (WorkerLostError, OSError, asyncio.IncompleteReadError, TimeoutError) as error:
+                log.warning("the process that makes forecasts is started again", error=repr(error), seconds=wait)
+            wait = (
+                RESTART_SECONDS if time.monotonic() - began > ANSWER_SECONDS else min(wait * 2, LONGEST_RESTART_SECONDS)
+            )
+            await asyncio.sleep(wait)
+
+    async def _with_process(self) -> None:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe, start_new_session=True)
+        self._seen.clear()
+        self._ended.clear()
+        self._process = process
+        try:
+            await self._send(Known(self.run_times.encode()))
+            while process.returncode is None:
+                spent = await self.look()
+                await asyncio.sleep(max(PAUSE_SECONDS, spent / SHARE - spent))
+            raise WorkerLostError(f"it ended with {process.returncode}")
+        finally:
+            self._process = None
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def look(self) -> float:
+        """Asks about every arena that has changed; returns the CPU seconds that the answers took."""
+        spent = 0.0
+        arenas = self.caches.state.reservations.arenas
+        for gone in self._seen.keys() - arenas.keys():
+            del self._seen[gone]
+        for name in sorted(arenas, key=lambda name: self._seen[name].answered if name in self._seen else 0.0):
+            if name in self.caches.state.reservations.arenas:
+                spent += await self._ask(name)
+                await asyncio.sleep(0)
+        return spent
+
+    async def _ask(self, name: str) -> float:
+        """Asks about one arena, unless nothing that matters has changed."""
+        now, before = self.clock(), self._seen.get(name)
+        about = situation(self.caches.state, name, now, self.life)
+        if not about.waiting and not about.holding:
+            self._seen[name] = _Seen({}, about, now)
+            return 0.0
+        await asyncio.sleep(0)
+        workloads = {each.key: each for each in about.waiting}
+        workloads |= {each.key: each for each in about.holding}
+        if before is not None and now - before.answered < OLD_SECONDS and _same(before, workloads, about):
+            return 0.0
+        await asyncio.sleep(0)
+        old = before.workloads if before is not None else {}
+        new = [each for key, each in workloads.items() if old.get(key) is not each]
+        for place in range(0, len(new), AT_ONCE):
+            await self._send(Workloads(new[place : place + AT_ONCE]))
+        ended, self._ended = self._ended, []
+        for place in range(0, len(ended), AT_ONCE):
+            await self._send(Ended(ended[place : place + AT_ONCE]))
+        keys = [each.key for each in about.waiting], [each.key for each in about.holding]
+        bare = _without_workloads(about)
+        await self._send(Question(bare, *keys, seed=int(now)))
+        spent = await self._answers(name)
+        self._seen[name] = _Seen(workloads, about, now)
+        return spent
+
+    async def _answers(self, name: str) -> float:
+        """Enters what is answered about an arena; returns the CPU seconds."""
+        spent = 0.0
+        while True:
+            message = await self._receive()
+            match message:
+                case Starts(starts):
+                    for each in starts:
+                        self._enter(each)
+                case Newcomers(starts):
+                    self._newcomers.update(starts)
+                    self._forget_old()
+                case Answer():
+                    self._seconds.inc(max(0.0, message.seconds - spent))
+                    spent = message.seconds
+                    if message.last:
+                        return spent
+
+    def _enter(self, start: StartForecast) -> None:
+        """A forecast is known, unless its workload has started meanwhile."""
+        workload = self.caches.state.workloads.get(start.key)
+        if workload is None or workload.holds(Condition.QUOTA_RESERVED):
+            return
+        self._starts[start.key] = start
+        if start.known and not workload.evictions:
+            self._records.setdefault(start.key, Record()).add(start)
+
+    def _forget_old(self) -> None:
+        now = self.clock()
+        self._newcomers = {kind: each for kind, each in self._newcomers.items() if now - each.at <= TOO_OLD_SECONDS}
+
+    async def _send(self, message: object) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        for part in encoded(message):
+            self._process.stdin.write(part)
+        await asyncio.wait_for(self._process.stdin.drain(), ANSWER_SECONDS)
+        await asyncio.sleep(0)
+
+    async def _receive(self) -> object:
+        assert self._process is not None and self._process.stdout is not None
+        async with asyncio.timeout(ANSWER_SECONDS):
+            (length,) = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))
+            if length > LARGEST_MESSAGE:
+                raise WorkerLostError(f"a message of {length} bytes")
+            return decoded(await self._process.stdout.readexactly(length))
+
+
+def _same(before: _Seen, workloads: Mapping[Key, Workload], about: Situation) -> bool:
+    """Whether nothing that matters has changed since: why a workload waits is written again and again."""
+    if before.workloads.keys() != workloads.keys():
+        return False
+    if any(not _alike(before.workloads[key], each) for key, each in workloads.items()):
+        return False
+    return _without_workloads(about, now=0.0) == _without_workloads(before.about, now=0.0)
+
+
+def _alike(old: Workload, new: Workload) -> bool:
+    return old is new or (
+        still_judged(old, new)
+        and old.admission == new.admission
+        and (old.requeue_at, old.active, old.max_execution) == (new.requeue_at, new.active, new.max_execution)
+        and old.holds(Condition.EVICTED) == new.holds(Condition.EVICTED)
+    )
+
+
+def _without_workloads(about: Situation, now: float | None = None) -> Situation:
+    return replace(about, waiting=(), holding=(), now=about.now if now is None else now)

@@ -1,0 +1,85 @@
+"""What the controller and the process that makes forecasts send each other.
+
+Separate from both, because a class is another one in a module that is run as a program. A message is four bytes of
+length and a pickle: the other end of the pipe is the same program.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from api.objects import Key
+from core.forecast.newcomers import Kind
+from core.forecast.situation import Situation
+from core.model import Workload
+from core.model.forecast import StartForecast
+
+LENGTH: Final = struct.Struct("<I")
+AT_ONCE: Final = 200
+"""So many workloads or starts are in one message: half a millisecond of the event loop at the other end."""
+
+
+class Known(Struct):
+    """What the process knew already: all that it learned about run times in an earlier one."""
+
+    run_times: bytes
+
+
+class Workloads(Struct):
+    """Workloads that are new or have changed."""
+
+    workloads: list[Workload]
+
+
+class Ended(Struct):
+    """Workloads that have finished, and how long they ran."""
+
+    ran: list[tuple[Workload, float]]
+
+
+class Question(Struct):
+    """A situation whose workloads are given by their keys. Those of the arena that are not named are forgotten."""
+
+    about: Situation
+    waiting: list[Key]
+    holding: list[Key]
+    seed: int
+
+
+class Starts(Struct):
+    """A part of an answer."""
+
+    starts: list[StartForecast]
+
+
+class Newcomers(Struct):
+    """The answers for jobs that do not exist yet."""
+
+    starts: list[tuple[Kind, StartForecast]]
+
+
+class Answer(Struct):
+    """The parts before it are one answer about an arena; ``last``: the question is answered."""
+
+    arena: str
+    at: float
+    final: bool
+    last: bool
+    runs: int
+    seconds: float
+
+
+def encoded(message: object) -> Iterable[bytes]:
+    """Returns a message as it is sent."""
+    data = pickle.dumps(message, protocol=5)
+    return LENGTH.pack(len(data)), data
+
+
+def decoded(data: bytes) -> Any:
+    """Returns the message of these bytes, which the other end of the pipe has written."""
+    return pickle.loads(data)

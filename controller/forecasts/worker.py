@@ -1,0 +1,132 @@
+"""The process that makes forecasts: ``python -m controller.forecasts.worker``, started by ``controller.forecasts``.
+
+Its own process, because a long computation in a thread delays admission calls by as much as one in the event loop
+(docs/performance.md has both). It keeps the workloads that it was sent, so that a question costs those that changed.
+It has no network, no files and no clock but the one that limits its work.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from dataclasses import replace
+from itertools import islice
+from typing import BinaryIO, Final
+
+from api.objects import Key
+from controller.forecasts.messages import (
+    AT_ONCE,
+    LENGTH,
+    Answer,
+    Ended,
+    Known,
+    Newcomers,
+    Question,
+    Starts,
+    Workloads,
+    decoded,
+    encoded,
+)
+from core.forecast.forecast import Forecast, forecast_in_steps
+from core.forecast.learned import LearnedRunTimes
+from core.forecast.newcomers import of_others, with_newcomers
+from core.forecast.situation import Situation
+from core.model import Workload
+
+MOST_SECONDS: Final = 60.0
+"""CPU time for one arena; then the best answer so far counts."""
+NICENESS: Final = 10
+NEWCOMER_RUNS: Final = 4
+
+
+class Worker:
+    """Answers questions, one after the other."""
+
+    def __init__(self, write: BinaryIO) -> None:
+        self._write = write
+        self._parent = os.getppid()
+        self._run_times = LearnedRunTimes()
+        self._workloads: dict[str, dict[Key, Workload]] = {}
+        self._new: list[Workload] = []
+
+    def take(self, message: object) -> None:
+        """Handles one message."""
+        match message:
+            case Known(run_times):
+                self._run_times = LearnedRunTimes.decode(run_times)
+            case Workloads(workloads):
+                self._new += workloads
+            case Ended(ran):
+                for workload, seconds in ran:
+                    self._run_times.add(workload, seconds)
+            case Question():
+                self._answer(message)
+
+    def _answer(self, question: Question) -> None:
+        arena = question.about.arena
+        known = self._workloads.get(arena, {}) | {each.key: each for each in self._new}
+        self._new = []
+        waiting, holding = (tuple(known[key] for key in keys) for keys in (question.waiting, question.holding))
+        self._workloads[arena] = {each.key: each for each in (*waiting, *holding)}
+        about = replace(question.about, waiting=waiting, holding=holding)
+        began = time.process_time()
+        found: Forecast | None = None
+        for step in forecast_in_steps(about, self._run_times.run_time, question.seed) if waiting else ():
+            if step is not None:
+                gc.collect()  # the runs so far: their States are large
+                if found is None or step.final:
+                    self._tell(step, began)
+                found = step
+            if time.process_time() - began > MOST_SECONDS or os.getppid() != self._parent:
+                break
+        if found is not None and not found.final:
+            self._tell(found, began)
+        self._newcomers(about, question.seed, began)
+        gc.collect()
+        self.send(Answer(arena, about.now, final=True, last=True, runs=0, seconds=time.process_time() - began))
+
+    def _tell(self, found: Forecast, began: float) -> None:
+        starts = iter(found.starts.values())
+        while part := list(islice(starts, AT_ONCE)):
+            self.send(Starts(part))
+        spent = time.process_time() - began
+        self.send(Answer(found.arena, found.at, final=found.final, last=False, runs=found.runs, seconds=spent))
+
+    def _newcomers(self, about: Situation, seed: int, began: float) -> None:
+        asked, kinds = with_newcomers(about)
+        if not kinds:
+            return
+        found: Forecast | None = None
+        run_times = of_others(self._run_times.run_time)
+        for step in forecast_in_steps(asked, run_times, seed, runs=NEWCOMER_RUNS):
+            found = step or found
+            if time.process_time() - began > 2 * MOST_SECONDS:
+                break
+        if found is not None:
+            self.send(Newcomers([(kind, found.starts[key]) for key, kind in kinds.items()]))
+
+    def send(self, message: object) -> None:
+        """Writes one message."""
+        for part in encoded(message):
+            self._write.write(part)
+        self._write.flush()
+
+
+def main() -> int:
+    """Answers until the pipe is closed: the controller has ended, however it did."""
+    os.nice(NICENESS)
+    gc.disable()  # a run is thrown away as a whole; ``Worker`` collects between runs
+    read, worker = sys.stdin.buffer, Worker(sys.stdout.buffer)
+    try:
+        while len(head := read.read(LENGTH.size)) == LENGTH.size:
+            (length,) = LENGTH.unpack(head)
+            worker.take(decoded(read.read(length)))
+    except (BrokenPipeError, EOFError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered cannot be written either
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

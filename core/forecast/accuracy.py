@@ -1,0 +1,78 @@
+"""How good the forecasts of a workload were, judged when it starts: that at its creation, that at half of its wait, and
+the last one.
+
+Separate from the metrics, which count it, because the bench judges by the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from core.model.forecast import StartForecast
+
+Moment = Literal["create", "half", "last"]
+MOMENTS: Final[tuple[Moment, ...]] = ("create", "half", "last")
+KEPT: Final = 8
+"""So many forecasts of a workload are kept; of more every other one in between is forgotten."""
+SHORT_WAIT_SECONDS: Final = 10.0
+"""A shorter wait is not judged: an error of a second would be large."""
+
+
+class Told(NamedTuple):
+    """A forecast that was made ``at`` a time, as times: epoch seconds."""
+
+    at: float
+    p10: float
+    p50: float
+    p90: float
+
+
+class Verdict(NamedTuple):
+    """The error of a forecast as a part of the wait, without sign, and whether the start was in its interval."""
+
+    moment: Moment
+    error: float
+    inside: bool
+
+
+class Record:
+    """The forecasts of one workload, the first and the last always."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self) -> None:
+        self._told: list[Told] = []
+
+    def add(self, start: StartForecast) -> None:
+        """Keeps a forecast whose interval is known."""
+        if start.p10 is None or start.p50 is None or start.p90 is None:
+            return
+        told = Told(start.at, start.at + start.p10, start.at + start.p50, start.at + start.p90)
+        if self._told and told.at < self._told[-1].at:
+            return
+        if len(self._told) > 1 and told.at == self._told[-1].at:
+            self._told.pop()
+        self._told.append(told)
+        if len(self._told) > KEPT:
+            self._told[1:-1] = self._told[1:-1:2]
+
+    def verdicts(self, created: float, started: float) -> Iterator[Verdict]:
+        """Judges the forecasts of a workload that was created and has started at these times; no forecast that was made
+        later than half of the wait counts as one at creation.
+        """
+        wait = started - created
+        if wait < SHORT_WAIT_SECONDS or not self._told:
+            return
+        half = created + wait / 2
+        if self._told[0].at <= half:
+            yield _verdict("create", self._told[0], started, wait)
+            before = [told for told in self._told if told.at <= half]
+            yield _verdict("half", before[-1], started, wait)
+        yield _verdict("last", self._told[-1], started, wait)
+
+
+def _verdict(moment: Moment, told: Told, started: float, wait: float) -> Verdict:
+    """Times of the API are whole seconds, so a start may be a second outside of an interval and count as in it."""
+    inside = told.p10 - 1.0 <= started <= told.p90 + 1.0
+    return Verdict(moment, abs(told.p50 - started) / wait, inside)

@@ -1,0 +1,259 @@
+"""Forecasts come from another process, are judged when workloads start, and what was learned survives a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import copy
+import os
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from api.objects import Key, Raw, Resource
+from api.resources import CONFIG_MAPS
+from controller.cache.caches import Caches
+from controller.cache.writes import Writer
+from controller.forecasts import forecasts as module
+from controller.forecasts.forecasts import Forecasts
+from controller.forecasts.remembered import FIELD, NAME, RememberedRunTimes, learned_of
+from controller.kube.errors import Conflict, NotFound
+from core.forecast.learned import FEWEST, LearnedRunTimes
+from core.workload.actions import LifePolicy
+from tests.controller.test_caches import filled, workload
+from tests.eventually import eventually
+
+START = 1_700_000_000.0
+RUNS = [
+    {"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": "2023-11-14T22:13:20Z"}
+    for kind in ("QuotaReserved", "Admitted")
+]
+DONE = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": ""}
+
+
+def given(cpu: str) -> Raw:
+    assigned = {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": cpu}}
+    return {"clusterQueue": "cq", "podSetAssignments": [assigned]}
+
+
+class Place:
+    """A ClusterQueue that runs one workload, and another one that waits for it."""
+
+    def __init__(self) -> None:
+        self.now = START
+        self.version = 1
+        self.caches: Caches = filled()
+        self.put("w", "4", {"admission": given("4"), "conditions": RUNS})
+        self.put("next", "4")
+        self.caches.start()
+        self.registry = CollectorRegistry()
+        self.forecasts = Forecasts(self.caches, LifePolicy(), self.registry, clock=lambda: self.now)
+
+    def put(self, name: str, cpu: str, status: Raw | None = None) -> None:
+        self.version += 1
+        raw = copy.deepcopy(workload(name, cpu))
+        raw["metadata"] |= {"resourceVersion": str(self.version), "creationTimestamp": "2023-11-14T22:13:20Z"}
+        self.caches.workloads.observe("MODIFIED", {**raw, "status": status or {}})
+
+    def finish(self, name: str, at: str) -> None:
+        done = {**DONE, "lastTransitionTime": at}
+        self.put(name, "4", {"admission": given("4"), "conditions": [*RUNS, done]})
+
+    def learn(self, seconds: float) -> None:
+        known = self.caches.get(Key("ns", "w"))
+        assert known is not None
+        for _ in range(FEWEST):
+            self.forecasts.run_times.add(known, seconds)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.forecasts.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(module, "RESTART_SECONDS", 0.01)
+
+
+async def test_a_waiting_workload_has_a_forecast_and_so_has_a_job_like_it() -> None:
+    place = Place()
+    place.learn(600.0)
+    place.forecasts.connect()
+    async with place.running():
+        await eventually(lambda: place.forecasts.of(Key("ns", "next")) is not None)
+        found = place.forecasts.of(Key("ns", "next"))
+        assert found is not None and found.p50 == pytest.approx(600, rel=0.01)
+        assert found.after == Key("ns", "w")
+        waiting = place.caches.get(Key("ns", "next"))
+        assert waiting is not None
+        asked = (Key("ns", waiting.queue), waiting.priority, waiting.pod_sets)
+        await eventually(lambda: place.forecasts.of_newcomer(*asked) is not None)
+        new = place.forecasts.of_newcomer(*asked)
+        assert new is not None and new.p50 == pytest.approx(1200, rel=0.01), "it comes after the one that waits"
+        place.now += module.TOO_OLD_SECONDS + 1
+        assert place.forecasts.of(Key("ns", "other")) is None
+
+
+async def test_nothing_is_known_before_anything_is_learned() -> None:
+    place = Place()
+    async with place.running():
+        await eventually(lambda: place.forecasts.of(Key("ns", "next")) is not None)
+        found = place.forecasts.of(Key("ns", "next"))
+        assert found is not None and not found.known
+        assert found.unknown == "it depends on run times of which nothing is known: ns/w, ns/next"
+
+
+async def test_a_process_that_ends_is_started_again() -> None:
+    place = Place()
+    place.learn(600.0)
+    async with place.running():
+        await eventually(lambda: place.forecasts.of(Key("ns", "next")) is not None)
+        process: Any = place.forecasts._process
+        os.kill(process.pid, signal.SIGKILL)
+        await eventually(lambda: place.forecasts._process not in (None, process))
+        place.now += 300
+        await eventually(lambda: _at(place, Key("ns", "next")) == place.now)
+
+
+def _at(place: Place, key: Key) -> float | None:
+    found = place.forecasts.of(key)
+    return found.at if found is not None else None
+
+
+async def test_an_arena_in_which_nothing_that_matters_changed_is_not_asked_about_again() -> None:
+    place = Place()
+    place.learn(600.0)
+    place.now += 1
+    async with place.running():
+        await eventually(lambda: "queue/cq" in place.forecasts._seen)
+    asked: list[object] = []
+    place.forecasts._send = asked.append  # type: ignore[assignment,method-assign,func-returns-value]
+    waits = {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": "4 more needed"}
+    place.put("next", "4", {"conditions": [waits]})
+    place.now += 10
+    assert await place.forecasts.look() == 0.0
+    assert asked == []
+
+
+async def test_the_forecasts_of_a_workload_are_judged_when_it_starts() -> None:
+    place = Place()
+    place.learn(600.0)
+    place.forecasts.connect()
+    async with place.running():
+        await eventually(lambda: place.forecasts.of(Key("ns", "next")) is not None)
+    reserved = [{**each, "lastTransitionTime": "2023-11-14T22:23:20Z"} for each in RUNS]
+    place.put("next", "4", {"admission": given("4"), "conditions": reserved})
+    for moment in ("create", "half", "last"):
+        assert place.value("seiretsu_forecast_error_ratio_count", moment=moment) == 1
+        assert place.value("seiretsu_forecast_error_ratio_bucket", moment=moment, le="0.05") == 1
+        assert place.value("seiretsu_forecast_starts_total", moment=moment, inside="true") == 1
+    assert place.forecasts.of(Key("ns", "next")) is None, "it has started"
+
+
+async def test_a_finished_workload_teaches_how_long_it_ran() -> None:
+    place = Place()
+    place.forecasts.connect()
+    assert len(place.forecasts.run_times) == 0
+    place.finish("w", "2023-11-14T22:23:20Z")
+    assert len(place.forecasts.run_times) == 4
+
+
+class ConfigMaps:
+    """A client and a writer that have ConfigMaps."""
+
+    def __init__(self, stored: Raw | None = None) -> None:
+        self.stored = stored
+        self.writes: list[str] = []
+        self.fails = False
+
+    async def get(self, resource: Resource, name: str, namespace: str) -> Raw:
+        assert (resource, name, namespace) == (CONFIG_MAPS, NAME, "seiretsu")
+        if self.stored is None:
+            raise NotFound(404, "NotFound", "gone")
+        return self.stored
+
+    @contextlib.asynccontextmanager
+    async def turn(self, namespace: str) -> AsyncIterator[None]:
+        yield
+
+    async def patch(self, resource: Resource, key: Key, body: Raw) -> Raw:
+        if self.fails:
+            raise Conflict(409, "Conflict", "changed")
+        if self.stored is None:
+            raise NotFound(404, "NotFound", "gone")
+        self.writes.append("patch")
+        self.stored |= body
+        return self.stored
+
+    async def create(self, resource: Resource, body: Raw) -> Raw:
+        self.writes.append("create")
+        self.stored = body
+        return body
+
+
+def remembered(place: Place, maps: ConfigMaps) -> RememberedRunTimes:
+    client: Any = maps
+    writer: Writer = client
+    return RememberedRunTimes(client, writer, place.forecasts, place.caches, "seiretsu")
+
+
+async def test_what_was_learned_survives_a_restart_with_one_write_for_many_workloads() -> None:
+    place, maps = Place(), ConfigMaps()
+    place.learn(600.0)
+    kept = remembered(place, maps)
+    await kept.write()
+    await kept.write()
+    assert maps.writes == ["create"]
+    place.learn(600.0)
+    await kept.write()
+    assert maps.writes == ["create", "patch"]
+    again = Place()
+    await remembered(again, maps).read()
+    known = again.caches.get(Key("ns", "next"))
+    assert known is not None
+    assert again.forecasts.run_times.run_time(known, 0.0).at(0.5) == pytest.approx(600, rel=0.01)
+
+
+async def test_a_write_that_fails_is_made_later() -> None:
+    place, maps = Place(), ConfigMaps({"binaryData": {}})
+    place.learn(600.0)
+    kept = remembered(place, maps)
+    maps.fails = True
+    await kept.write()
+    maps.fails = False
+    await kept.write()
+    assert maps.writes == ["patch"]
+
+
+@pytest.mark.parametrize("data", [None, {}, {FIELD: 3}, {FIELD: "#"}, {FIELD: base64.b64encode(b"else").decode()}])
+async def test_a_config_map_with_something_else_is_ignored(data: Raw | None) -> None:
+    place = Place()
+    await remembered(place, ConfigMaps({"binaryData": data})).read()
+    assert len(place.forecasts.run_times) == 0
+
+
+async def test_without_a_config_map_the_finished_workloads_that_are_left_are_learned_from() -> None:
+    place = Place()
+    place.finish("w", "2023-11-14T22:23:20Z")
+    await remembered(place, ConfigMaps()).read()
+    assert len(place.forecasts.run_times) == 4
+
+
+def test_what_is_read_is_what_was_written() -> None:
+    known = LearnedRunTimes()
+    raw = {"binaryData": {FIELD: base64.b64encode(known.encode()).decode()}}
+    assert len(learned_of(raw)) == 0
