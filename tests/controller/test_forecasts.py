@@ -141,7 +141,7 @@ async def test_an_arena_in_which_nothing_that_matters_changed_is_not_asked_about
     async with place.running():
         await eventually(lambda: "queue/cq" in place.forecasts._seen)
     asked: list[object] = []
-    place.forecasts._send = asked.append  # type: ignore[assignment,method-assign,func-returns-value]
+    place.forecasts._send = asked.append  # type: ignore[assignment,method-assign]
     waits = {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": "4 more needed"}
     place.put("next", "4", {"conditions": [waits]})
     place.now += 10
