@@ -44,6 +44,11 @@ def world(cluster: ControlPlane, served: Served, namespace: str) -> World:
     return made
 
 
+def on_any_node(world: World) -> None:
+    """Nodes have no label of the flavor: for tests whose pods must run."""
+    world.merge(ours("ResourceFlavor", world.namespace, {}), {"spec": {"nodeLabels": None}})
+
+
 @pytest.fixture
 def observed(world: World) -> Iterator[None]:
     """The observer sees that no more than the quota of a queue is ever used, by pods neither."""
@@ -228,12 +233,26 @@ def test_a_start_that_the_job_controller_has_not_seen_holds_its_quota_after_the_
     assert all(int(pod["metadata"]["resourceVersion"]) < released for pod in states)
 
 
+def stubborn(name: str) -> Raw:
+    """A Job of two pods that ignore SIGTERM, with an hour to terminate."""
+    made = job(name, "team", cpu=1, pods=2, seconds=600)
+    made["spec"]["template"]["metadata"]["annotations"]["seiretsu.dev/ignores-sigterm"] = "true"
+    made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 3600
+    return made
+
+
+def killed(by_tenant: Tenant, names: list[str]) -> None:
+    """Pods that terminate are gone, as if their kubelet had killed them."""
+    by_tenant("delete", "pods", *names, "--force", "--grace-period=0", check=True)
+
+
 def test_a_stopped_job_does_not_start_again_while_its_pods_terminate(world: World, by_tenant: Tenant) -> None:
-    both(world, "long", "waits")
-    kept = json.dumps({"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking", "example.com/late"]}})
-    for name in pods(world):
-        by_tenant("patch", "pod", name, "--type=merge", "-p", kept, check=True)
-    before = world.version("jobs")
+    on_any_node(world)
+    world.queue("team", 2)
+    world.create(stubborn("long"))
+    world.until("its pods run", lambda: len(on_nodes(world)) == 2)
+    world.job("waits", "team", pods=2, seconds=600)
+    first, before = pods(world), world.version("jobs")
     by_tenant(*patch("long", {"spec": {"suspend": True}}), check=True)
     world.until("its pods terminate", lambda: world.jobs()["long"]["status"].get("terminating") == 2)
     by_tenant("annotate", "job", "long", "then=that", check=True)
@@ -241,8 +260,7 @@ def test_a_stopped_job_does_not_start_again_while_its_pods_terminate(world: Worl
     by_tenant("annotate", "job", "long", "that=now", check=True)
     states = world.seen("jobs", before, lambda found: "that" in found["metadata"].get("annotations", {}))
     assert all(found["spec"]["suspend"] for found in states), "neither it nor the other one"
-    for name in pods(world):
-        by_tenant("patch", "pod", name, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=True)
+    killed(by_tenant, first)
     world.until("it runs when they are gone", lambda: world.running() == {"long"} and len(pods(world)) == 2)
 
 
@@ -367,14 +385,11 @@ def test_the_marks_by_which_pods_of_a_replica_set_wait_are_not_the_tenants(world
 def test_a_job_that_was_suspended_by_hand_is_not_started_by_hand_beside_its_pods(
     world: World, by_tenant: Tenant
 ) -> None:
+    on_any_node(world)
     world.queue("team", 2)
-    world.job("turns", "team", pods=2, seconds=600)
-    world.until("its pods are there", lambda: len(pods(world)) == 2)
-    kept = json.dumps({"metadata": {"finalizers": ["batch.kubernetes.io/job-tracking", "example.com/late"]}})
-    first = pods(world)
-    for name in first:
-        by_tenant("patch", "pod", name, "--type=merge", "-p", kept, check=True)
-    before = world.version("jobs")
+    world.create(stubborn("turns"))
+    world.until("its pods run", lambda: len(on_nodes(world)) == 2)
+    first, before = pods(world), world.version("jobs")
     by_tenant(*patch("turns", {"spec": {"suspend": True}}), check=True)
     told = by_tenant(*patch("turns", {"spec": {"suspend": False}}), check=True)
     assert "suspend" in told.stderr, "a warning"
@@ -382,10 +397,9 @@ def test_a_job_that_was_suspended_by_hand_is_not_started_by_hand_beside_its_pods
     by_tenant(*patch("turns", {"spec": {"suspend": False}}), check=True)
     by_tenant("annotate", "job", "turns", "then=that", check=True)
     states = world.seen("jobs", before, lambda found: "then" in found["metadata"].get("annotations", {}))
-    assert all(state["spec"]["suspend"] for state in states)
-    assert pods(world) == first
-    for name in first:
-        by_tenant("patch", "pod", name, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=True)
+    stopped = next(place for place, state in enumerate(states) if state["spec"]["suspend"])
+    assert all(state["spec"]["suspend"] for state in states[stopped:]) and pods(world) == first
+    killed(by_tenant, first)
     world.until("it runs when they are gone", lambda: len({*pods(world)} - {*first}) == 2 == len(pods(world)))
 
 
@@ -408,7 +422,7 @@ def test_a_pod_that_is_created_with_the_token_of_a_pod_of_the_job_has_no_quota_o
     world: World, by_tenant: Tenant
 ) -> None:
     """Admission believes the pod, as it must believe the driver of a SparkApplication; the guard counts."""
-    world.merge(ours("ResourceFlavor", world.namespace, {}), {"spec": {"nodeLabels": None}})
+    on_any_node(world)
     world.queue("team", 1)
     made = job("driver", "team", cpu=1, pods=1, seconds=600)
     made["spec"]["template"]["spec"]["serviceAccountName"] = "tenant"

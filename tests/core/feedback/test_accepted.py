@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.feedback import Submission
+from core.feedback import Submission, capacity
 from core.feedback.accepted import LASTS, MOST, Accepted
 from core.feedback.jobs import of_job
 from core.model import FlavorResource, Key, Workload
@@ -145,3 +147,21 @@ def test_the_state_is_left_as_it_is() -> None:
     assert told(job(), accepted.beside(lookup, 0.0)) != before
     lookup.state.check()
     assert told(job(), lookup) == before
+
+
+def test_equal_jobs_without_room_are_compared_with_the_quota_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of them costs each new job little, and each is counted all the same."""
+    looked = []
+
+    def assigned(*arguments: Any) -> Any:
+        looked.append(arguments)
+        return before(*arguments)
+
+    before = capacity.assigned
+    monkeypatch.setattr(capacity, "assigned", assigned)
+    accepted, lookup, asked = Accepted(), world(), job(requests={"cpu": "6"})
+    for number in range(50):
+        accepted.add(f"uid-{number}", replace(asked, pod_sets=deepcopy(asked.pod_sets)), 0.0)
+    (warning,) = told(asked, accepted.beside(lookup, 0.0))
+    assert "queue position 49" in warning
+    assert len(looked) == 3, "two of them start, and the third waits"
