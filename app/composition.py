@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Protocol
@@ -40,6 +41,7 @@ from certs.store import BundleTarget
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
 from controller.kube.events import EventSender, ObjectReference
+from core.forecast import document
 from core.state.lookup import Lookup
 from operations.install import NotEstablishedError, await_admission, install_definitions
 from operations.objects import MUTATING, VALIDATING
@@ -272,7 +274,13 @@ class Composition:
         """Returns the server of the visibility API, and where it listens."""
         if self.setup.visibility is None:
             return None
-        served = Visibility(self.client, self.controller.lookup, self.controller.workload)
+        lookup = self.controller.lookup
+
+        def forecast(key: Key) -> Raw | None:
+            start = lookup.forecast(key)
+            return document.written(start, time.time()) if start is not None else None
+
+        served = Visibility(self.client, lookup, self.controller.workload, forecast=forecast)
         return served, Listener(served, self.setup.visibility, self.live.for_clients_of(b""))
 
     def _trust_front_proxy(self, authority: bytes) -> None:

@@ -1,7 +1,8 @@
-"""``seiretsu when``: estimates when a waiting Job starts.
+"""``seiretsu when``: when a waiting Job probably starts.
 
-With the rights to read the whole queue it is simulated by the rules of the scheduler; with rights in the namespace
-alone it is estimated from how long other jobs of the same LocalQueue waited. The answer says which of the two it is.
+The server is asked first: it has a forecast of every waiting workload. Where it has none, or may not be asked, the same
+forecast is made here with the rights to read the whole queue; with rights in the namespace alone the start is estimated
+from how long other jobs of the same LocalQueue waited. The answer says which of the three it is.
 """
 
 from __future__ import annotations
@@ -17,30 +18,35 @@ from typing import Annotated, Literal
 import typer
 
 from api import quantity
-from api.names import Condition
+from api.names import Condition, Kind
 from api.objects import key_of
 from cli import completion, explain, live, scenario, target
+from cli.cluster_state import ClusterState
 from cli.explained import hidden
 from cli.reader import Reader
-from cli.simulator import play
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
 from cli.world import ConfiguredRules, rules
 from core.explain.explanation import Explanation
+from core.forecast.forecast import forecast
+from core.forecast.learned import LearnedRunTimes, ran
+from core.forecast.run_times import KNOWN, constant
+from core.forecast.situation import situation
 from core.model import Key, Raw
+from core.model.forecast import StartForecast, interval, span
 from seiretsu.client.estimate import epoch, estimate, waits
 from seiretsu.client.state import condition_of
 
 DEFAULT_RUN_SECONDS = 60.0
 """How much longer each workload runs, where no job has finished yet."""
-How = Literal["simulated", "estimated", "started", "finished", "unknown"]
+How = Literal["forecast", "simulated", "estimated", "started", "finished", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class When:
     """When a Job starts: ``seconds`` from now, None where that is not known; ``why`` says what the answer is based on.
 
-    ``unseen`` are the objects that could not be read. ``stands`` is where the job stands meanwhile, as the server tells
-    it.
+    ``interval`` is when one of ten and nine of ten such starts are. ``unseen`` are the objects that could not be read.
+    ``stands`` is where the job stands meanwhile, as the server tells it.
     """
 
     job: str
@@ -49,6 +55,7 @@ class When:
     seconds: float | None = None
     unseen: tuple[str, ...] = ()
     stands: str = ""
+    interval: tuple[float | None, float | None] = (None, None)
 
 
 def command(
@@ -79,9 +86,10 @@ def command(
         namespace = namespace or here.namespace
         explain.sought(name)
         with Reader(here) as reader:
-            _, answered = explain.asked(reader, name, namespace)
-            found = explain.look(reader, name, namespace)
-        answer = when(found, name, namespace, time.time(), chosen, given)
+            here_found, answered = explain.asked(reader, name, namespace)
+            known = told(answered.forecast, f"{namespace}/{name}") if answered is not None and given is None else None
+            found = here_found if known is not None else explain.look(reader, name, namespace)
+        answer = known or when(found, name, namespace, time.time(), chosen, given)
         if answered is not None and isinstance(answer, When) and answered.told.place:
             answer = replace(answer, stands=stands(answered.told), unseen=())
         if isinstance(answer, str):
@@ -95,6 +103,8 @@ def plain(answer: When) -> Raw:
         "job": answer.job,
         "basis": answer.how,
         "seconds": answer.seconds,
+        "p10Seconds": answer.interval[0],
+        "p90Seconds": answer.interval[1],
         "message": answer.why,
         "standing": answer.stands,
         "notReadable": list(answer.unseen),
@@ -141,18 +151,55 @@ def when(
     return _estimated(found, job, workload, now)
 
 
+def told(answer: Raw | None, job: str) -> When | None:
+    """Returns the forecast of the server; None if it has none."""
+    if answer is None or "p50Seconds" not in answer:
+        return None
+    interval = (answer.get("p10Seconds"), answer.get("p90Seconds"))
+    based = answer.get("restsOn") or KNOWN
+    checks = answer.get("admissionChecks") or ()
+    more = f"; then its AdmissionChecks decide: {', '.join(checks)}" if checks else ""
+    why = f"forecast {span(answer['ageSeconds'])} ago, from {based}{more}"
+    return When(job, "forecast", why, answer["p50Seconds"], interval=interval)
+
+
 def _simulated(
     objects: list[Raw], job: str, key: Key, now: float, chosen: ConfiguredRules | None, run_for: float | None
 ) -> When:
-    seconds, told = run_time(objects, run_for)
-    assumed = f"if {told} and no other is created"
-    start = float(int(now))
-    played = play(scenario.live(scenario.read([]), objects, start), chosen, run_for=seconds)
-    course = played.timeline.courses.get(key)
-    if course is not None and course.attempts:
-        return When(job, "simulated", assumed, course.attempts[0].started)
-    reason = course.waits[-1][2] if course is not None and course.waits else "it is not queued"
-    return When(job, "unknown", f"it does not start even {assumed}: {reason}")
+    """The same forecast as that of the server, made here."""
+    start = _forecast(objects, key, now, chosen, run_for)
+    if start is None:
+        return When(job, "unknown", "it is not queued, or its ClusterQueue does not exist or is inactive")
+    if start.p50 is None:
+        hint = "" if run_for is not None else "; --run-for DURATION sets how much longer each workload runs"
+        return When(job, "unknown", f"{start.unknown}{hint}")
+    assumed = f"if each workload runs {span(run_for)} more (as asked for)" if run_for is not None else start.rests_on
+    words = f"{assumed}, and no other is created" if run_for is None else f"{assumed} and no other is created"
+    return When(job, "simulated", words, start.p50, interval=(start.p10, start.p90))
+
+
+def _forecast(
+    objects: list[Raw], key: Key, now: float, chosen: ConfiguredRules | None, run_for: float | None
+) -> StartForecast | None:
+    settings = chosen.controller if chosen is not None else None
+    cluster = ClusterState(settings)
+    for raw in sorted(objects, key=lambda raw: raw["kind"] == Kind.WORKLOAD):
+        cluster.add(raw)
+    learned = LearnedRunTimes()
+    for workload in cluster.workloads:
+        if workload.holds(Condition.FINISHED):
+            seconds = ran(workload)
+            if seconds is not None:
+                learned.add(workload, seconds)
+        else:
+            cluster.state.set_workload(workload.key, workload)
+    name = cluster.state.pending.where(key)
+    arena = cluster.state.reservations.arena_of.get(name or "")
+    if arena is None:
+        return None
+    about = situation(cluster.state, arena, now, cluster.settings.life)
+    run_times = constant(run_for) if run_for is not None else learned.run_time
+    return forecast(about, run_times).starts.get(key)
 
 
 def _estimated(found: live.Seen, job: str, workload: Raw, now: float) -> When:
@@ -194,9 +241,13 @@ def run_seconds(objects: Iterable[Raw]) -> float | None:
 def text(answer: When, now: float) -> str:
     """Returns the answer for a terminal."""
     match answer.how:
-        case "simulated":
+        case "simulated" | "forecast":
             clock = datetime.fromtimestamp(now + (answer.seconds or 0), UTC).strftime("%H:%M:%S UTC")
-            said = f"starts in about {span(answer.seconds or 0)}, at {clock}: simulated, {answer.why}"
+            low, high = answer.interval
+            known = low is not None and high is not None and span(low) != span(high)
+            between = f" {interval(low or 0, answer.seconds or 0, high or 0)}" if known else ""
+            how = "simulated, " if answer.how == "simulated" else ""
+            said = f"starts in about {span(answer.seconds or 0)}{between}, at {clock}: {how}{answer.why}"
         case "estimated":
             said = f"starts in {answer.why}"
         case "unknown":
@@ -212,10 +263,3 @@ def text(answer: When, now: float) -> str:
             " the start is simulated."
         )
     return "\n".join(lines)
-
-
-def span(seconds: float) -> str:
-    """Returns a duration in the unit that suits it: 90 s, 12 min, 3 h."""
-    if seconds < 120:
-        return f"{round(seconds)} s"
-    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"

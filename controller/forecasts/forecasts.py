@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from api.names import Condition, EvictedReason
+from api.names import Condition
 from controller.cache.caches import Caches
 from controller.forecasts.messages import (
     AT_ONCE,
@@ -35,7 +35,7 @@ from controller.forecasts.messages import (
 )
 from controller.kube.log import get_logger
 from core.forecast.accuracy import Record
-from core.forecast.learned import LearnedRunTimes
+from core.forecast.learned import LearnedRunTimes, ran
 from core.forecast.newcomers import Kind, kind_of
 from core.forecast.situation import Situation, situation
 from core.model import Key, PodSet, Workload
@@ -163,13 +163,9 @@ class Forecasts:
 
     def learn(self, workload: Workload) -> None:
         """Counts the run time of a finished workload, if it has one."""
-        admitted, finished = (workload.condition(kind) for kind in (Condition.ADMITTED, Condition.FINISHED))
-        stopped = workload.condition(Condition.EVICTED)
-        if admitted is None or finished is None or not admitted.status or workload.variant_of:
+        seconds = ran(workload)
+        if seconds is None:
             return
-        if stopped is not None and stopped.status and stopped.reason != EvictedReason.PREEMPTED:
-            return  # it was stopped, and did not run to its end
-        seconds = max(0.0, finished.since - admitted.since)
         self.run_times.add(workload, seconds)
         if self._process is not None:
             self._ended.append((workload, seconds))

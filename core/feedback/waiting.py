@@ -41,7 +41,9 @@ def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
             preempting = _preempting(job, queue, lookup) if preempts(queue) else False
             if ahead or not preempting:
                 waits = "will wait" if preempting is False else "will wait unless it preempts"
-                yield _short_of(waits, job, demand, sorted(short[0])[0], flavors, queue, ahead, lookup)
+                resource, told = sorted(short[0])[0], _expected(job, lookup)
+                position = f"{_position(ahead)}{told}"
+                yield _short_of(waits, job, demand, resource, flavors, queue, position, lookup)
             return
     if ahead and queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name):
         fix = _with_room(job, lookup) or "starts automatically"
@@ -69,6 +71,13 @@ def _preempting(job: Submission, queue: ClusterQueue, lookup: Lookup) -> bool | 
     return lookup.starts(queue.name, newcomer)
 
 
+def _expected(job: Submission, lookup: Lookup) -> str:
+    """Returns when it starts, as the forecast of a job like it says; '' where none is known."""
+    queue = Key(job.namespace, job.queue)
+    found = lookup.newcomer_forecast(queue, priority(job, lookup), tuple(job.pod_sets))
+    return f", {found.expected(found.at)}" if found is not None and found.known else ""
+
+
 def _short_of(
     waits: str,
     job: Submission,
@@ -76,7 +85,7 @@ def _short_of(
     resource: str,
     flavors: list[str],
     queue: ClusterQueue,
-    ahead: int,
+    position: str,
     lookup: Lookup,
 ) -> str:
     free = max(0, *(lookup.available(queue.name, FlavorResource(name, resource)) for name in flavors))
@@ -85,15 +94,15 @@ def _short_of(
     more = f"{quantity.text(resource, lacks)} {'must be released' if over > 0 else 'missing'}"
     asks = f"{waits}: {demand.asks(resource)}, {given} free in"
     name, fix = shortened(queue.name), _with_room(job, lookup) or _now(job, demand, resource, flavors, queue, lookup)
-    fix = fix or "starts automatically"
+    ends = f"; {fix}" if fix else "" if ", " in position else "; starts automatically"
     return fitted(
-        f'{asks} ClusterQueue "{name}", {more}; {_position(ahead)}; {fix}',
-        f'{asks} "{name}", {more}; {_position(ahead)}; {fix}',
-        f'{asks} "{name}"; {_position(ahead)}; {fix}',
+        f'{asks} ClusterQueue "{name}", {more}; {position}{ends}',
+        f'{asks} "{name}", {more}; {position}{ends}',
+        f'{asks} "{name}"; {position}{ends}',
         or_else=[
-            f"{waits}: {demand.asks(resource)}, {given} free, {more}; {_position(ahead)}; {fix}",
-            f'{asks} "{name}", {more}; {_position(ahead)}',
-            f"{waits}: {demand.asks(resource)}, {given} free; {_position(ahead)}",
+            f"{waits}: {demand.asks(resource)}, {given} free, {more}; {position}{ends}",
+            f'{asks} "{name}", {more}; {position}',
+            f"{waits}: {demand.asks(resource)}, {given} free; {position}",
         ],
     )
 

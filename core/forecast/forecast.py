@@ -36,8 +36,6 @@ LONG_QUEUE: Final = 100
 """With more waiting workloads the first answer is coarse, and so are runs whose run times spread in any case."""
 FIRST_GRAIN, FINE_GRAIN = 1 / 8, 1 / 32
 """How coarse: the part of the time from now by which ends are rounded."""
-NAMED: Final = 3
-"""So many workloads of unknown run time are named."""
 
 
 class Forecast(Struct, frozen=True):
@@ -275,9 +273,8 @@ class _Forecasting:
 
     def _why_unknown(self, key: Key, runs: list[_Played]) -> str:
         if self.blind and any(key in run.starts for run in runs):
-            named = ", ".join(f"{each.namespace}/{each.name}" for each in self.blind[:NAMED])
-            more = f" and {len(self.blind) - NAMED} more" if len(self.blind) > NAMED else ""
-            return f"it depends on run times of which nothing is known: {named}{more}"
+            each = "1 workload" if len(self.blind) == 1 else f"up to {len(self.blind)} workloads"
+            return f"it depends on how long {each} will run, of which nothing is known"
         if not all(run.ended for run in runs):
             return "the forecast was not played to its end"
         return f"it does not start as things are: {self.waits.get(key, 'its queue does not run')}"

@@ -23,6 +23,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from api.names import Condition
 from core.forecast.run_times import UNKNOWN, RunTime
 from core.model import Workload
 
@@ -205,6 +206,16 @@ def _decoded(data: bytes) -> Iterator[tuple[str, bytes, Lengths]]:
                 yield namespace, key, Lengths(shortest, longest, bytearray(counts))
     except (zlib.error, struct.error) as error:
         raise ValueError(f"it cannot be read: {error}") from error
+
+
+def ran(workload: Workload) -> float | None:
+    """Returns for how many seconds a finished workload ran; None if it was stopped, or never ran."""
+    admitted, finished = (workload.condition(kind) for kind in (Condition.ADMITTED, Condition.FINISHED))
+    if admitted is None or finished is None or not admitted.status or not finished.status or workload.variant_of:
+        return None
+    if workload.holds(Condition.EVICTED):
+        return None
+    return max(0.0, finished.since - admitted.since)
 
 
 def classes(workload: Workload) -> tuple[bytes, ...]:

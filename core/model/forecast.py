@@ -46,6 +46,30 @@ class StartForecast(Struct, frozen=True, gc=False):
         gone = now - self.at
         return max(0.0, self.p10 - gone), max(0.0, self.p50 - gone), max(0.0, self.p90 - gone)
 
+    def expected(self, now: float) -> str:
+        """Returns when it starts as a clause: "about 12 min (5 to 40)"; '' if the start is not known."""
+        if self.p50 is None:
+            return ""
+        between = self.remaining(now)
+        low, middle, high = between or (0.0, max(0.0, self.p50 - (now - self.at)), 0.0)
+        about = f"about {span(middle)}"
+        return about if between is None or span(low) == span(high) else f"{about} {interval(low, middle, high)}"
+
     def overdue(self, now: float) -> bool:
         """Whether it has not started by the time at which nine of ten have: the forecast was wrong."""
         return self.p90 is not None and now - self.at > self.p90
+
+
+def span(seconds: float) -> str:
+    """Returns a duration in the unit that suits it: 90 s, 12 min, 3 h, 4 d."""
+    for most, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < most:
+            return f"{round(seconds / unit)} {name}"
+    return f"{round(seconds / 86_400)} d"
+
+
+def interval(low: float, middle: float, high: float) -> str:
+    """Returns an interval in parentheses, with units only where they are not that of the value between them."""
+    ends, unit = (span(low), span(high)), span(middle).split()[1]
+    bare = [end.split()[0] if all(each.split()[1] == unit for each in ends) else end for end in ends]
+    return f"({bare[0]} to {bare[1]})"

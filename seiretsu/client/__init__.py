@@ -17,7 +17,7 @@ It works with every kind that has one Workload, and with Kueue's controller too:
 """
 
 from seiretsu.client.check import CheckController
-from seiretsu.client.estimate import Estimate
+from seiretsu.client.estimate import Estimate, Forecast
 from seiretsu.client.http import ApiError, UnreachableError
 from seiretsu.client.queue import Job, Queue, WaitTimeoutError
 from seiretsu.client.standing import JobStanding, Limit, QueueStanding
@@ -28,6 +28,7 @@ __all__ = [
     "ApiError",
     "CheckController",
     "Estimate",
+    "Forecast",
     "Job",
     "JobStanding",
     "Limit",

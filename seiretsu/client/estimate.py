@@ -16,6 +16,31 @@ FEWEST: Final = 5
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """When the server expects a job to start, in seconds from when it was asked: half of such starts are within
+    ``median``, one of ten within ``p10``, nine of ten within ``p90`` (both None while the forecast is new). It is
+    ``age`` seconds old.
+    """
+
+    median: float
+    p10: float | None
+    p90: float | None
+    age: float
+
+    def __str__(self) -> str:
+        if self.p10 is None or self.p90 is None:
+            return f"about {_words(self.median)}"
+        return f"about {_words(self.median)} ({_words(self.p10)} to {_words(self.p90)})"
+
+
+def forecast(raw: Raw | None) -> Forecast | None:
+    """Returns the forecast in an answer of the visibility API; None while the start is not known."""
+    if raw is None or "p50Seconds" not in raw:
+        return None
+    return Forecast(raw["p50Seconds"], raw.get("p10Seconds"), raw.get("p90Seconds"), raw["ageSeconds"])
+
+
+@dataclass(frozen=True)
 class Estimate:
     """How many seconds longer a job will wait: half of those like it started within ``median``, nine of ten within
     ``p90``; ``samples`` is how many these were.

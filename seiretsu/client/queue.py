@@ -12,7 +12,7 @@ from http.client import HTTPException
 from typing import Any
 
 from seiretsu import running
-from seiretsu.client.estimate import Estimate, epoch, estimate, waits
+from seiretsu.client.estimate import Estimate, Forecast, epoch, estimate, waits
 from seiretsu.client.http import Api, ApiError, Configuration, UnreachableError
 from seiretsu.client.standing import PATH, JobStanding, QueueStanding, job_standing, queue_standing
 from seiretsu.client.state import Phase, State, state_of
@@ -283,13 +283,17 @@ class Job:
                 return state
         raise WaitTimeoutError(state)
 
-    def estimate(self) -> Estimate | None:
-        """How long it will probably wait from now, from the waits of other jobs in its queue; None where too few are
-        known, or where it does not wait.
+    def estimate(self) -> Forecast | Estimate | None:
+        """How long it will probably wait from now: the server's forecast, or, where the server has none or may not be
+        asked, an estimate from the waits of other jobs in its queue. None where too few are known, or where it does not
+        wait.
         """
         mine = self._workloads()["items"]
         if not mine or state_of(_newest(mine)).phase is not Phase.WAITING:
             return None
+        stands = self.standing()
+        if stands is not None and stands.forecast is not None:
+            return stands.forecast
         everybody = self.queue.api.get(_WORKLOADS.format(self.queue.namespace))["items"]
         waited = time.time() - min(epoch(each["metadata"]["creationTimestamp"]) for each in mine)
         return estimate(waited, waits(everybody, self.queue.name))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
+from seiretsu.client.estimate import Forecast, forecast
 from seiretsu.client.verdict import amount
 
 Raw = dict[str, Any]
@@ -49,7 +50,8 @@ class QueueStanding:
 @dataclass(frozen=True)
 class JobStanding:
     """Where a job stands: its queue position from 1 (None if it does not wait in a queue) of ``waiting``; why it waits;
-    what would let it start, one sentence each. ``raw`` is the whole answer: what is free by flavor, and who holds it.
+    what would let it start, one sentence each. ``forecast`` is when it starts, None while the server does not know.
+    ``raw`` is the whole answer: what is free by flavor, and who holds it.
     """
 
     state: str
@@ -58,6 +60,7 @@ class JobStanding:
     reason: str
     message: str
     would_help: tuple[str, ...]
+    forecast: Forecast | None = None
     raw: Raw = field(repr=False, default_factory=dict)
 
 
@@ -91,5 +94,6 @@ def job_standing(raw: Raw) -> JobStanding:
         raw["reason"],
         raw["message"],
         tuple(raw["wouldHelp"]),
+        forecast(raw.get("forecast")),
         raw,
     )

@@ -7,7 +7,8 @@ import pytest
 from api.objects import Raw
 from cli.live import Seen
 from cli.main import PLUGIN, completions
-from cli.when import When, run_seconds, span, text, when
+from cli.when import When, run_seconds, text, told, when
+from core.model.forecast import span
 from tests.cli.test_explain import QUEUES, workload
 
 NOW = 1_000.0
@@ -41,17 +42,36 @@ def test_with_all_rights_it_is_simulated_how_long_the_others_run() -> None:
     )
 
 
-def test_the_others_run_as_long_as_the_median_of_those_that_finished() -> None:
-    done = [conditions(workload(f"d{at}", 1, at=1), Admitted="02", Finished=f"{at + 2}") for at in (10, 20, 30)]
-    assert run_seconds(done) == 20
-    assert asked(*FULL, *done, workload("b", 8, at=5)).seconds == 20
-    assert asked(*FULL, workload("b", 8, at=5)).seconds == 60
+def test_the_others_run_as_long_as_those_like_them_that_finished() -> None:
+    done = [conditions(workload(f"d{at}", 1, at=1), Admitted="02", Finished=f"{at + 2}") for at in range(10, 50, 5)]
+    assert run_seconds(done) == 27.5
+    told = asked(FULL[0], *done, workload("b", 8, at=5))
+    assert told.how == "simulated"
+    assert "jobs in LocalQueue main" in told.why
+
+
+def test_without_finished_jobs_nothing_is_known_of_run_times() -> None:
+    told = asked(*FULL, workload("b", 8, at=5))
+    assert told.how == "unknown"
+    assert told.why.startswith("it depends on how long up to ")
+    assert "--run-for" in told.why
+
+
+def test_the_forecast_of_the_server_is_shown_with_its_age_and_interval() -> None:
+    answer = {"ageSeconds": 12, "p10Seconds": 300, "p50Seconds": 720, "p90Seconds": 2400, "restsOn": "jobs"}
+    found = told(answer, "team-a/b")
+    assert found is not None
+    assert text(found, NOW) == (
+        "team-a/b: starts in about 12 min (5 to 40), at 00:28:40 UTC: forecast 12 s ago, from jobs"
+    )
+    assert told({"ageSeconds": 1, "unknown": "nothing is known"}, "team-a/b") is None
+    assert told(None, "team-a/b") is None
 
 
 def test_a_job_that_can_never_start_is_reported_with_its_reason() -> None:
     told = asked(*FULL, workload("b", 50, at=5), run_for=600)
     assert (told.how, told.seconds) == ("unknown", None)
-    assert "it does not start even if" in told.why
+    assert "it does not start as things are" in told.why
     assert "insufficient" in told.why
 
 
@@ -97,7 +117,7 @@ def test_durations_are_in_the_unit_that_suits_them() -> None:
     ("words", "found"),
     [
         ([""], [command.name for command in PLUGIN]),
-        (["w"], ["when"]),
+        (["whe"], ["when"]),
         (["when", ""], []),
         (["when", "--ru"], ["--run-for"]),
         (["explain", "job", "-"], None),

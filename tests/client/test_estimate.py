@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seiretsu.client.estimate import FEWEST, Estimate, estimate, waits
+from seiretsu.client.estimate import FEWEST, Estimate, Forecast, estimate, forecast, waits
 
 Raw = dict[str, Any]
 WAITED = st.floats(0, 1e6)
@@ -55,3 +55,15 @@ def test_it_reads_as_a_sentence_with_its_certainty() -> None:
     assert str(Estimate(90, 3000, 12)) == (
         "about 90 s, with 90 % certainty within 50 min (from 12 jobs of this queue that waited at least as long)"
     )
+
+
+def test_a_forecast_of_the_server_is_shown_with_its_interval() -> None:
+    found = forecast({"ageSeconds": 5, "p10Seconds": 300, "p50Seconds": 720, "p90Seconds": 2400})
+    assert found == Forecast(720, 300, 2400, 5)
+    assert str(found) == "about 12 min (5 min to 40 min)"
+    assert str(Forecast(60, None, None, 0)) == "about 60 s"
+
+
+def test_an_unknown_start_is_no_forecast() -> None:
+    assert forecast({"ageSeconds": 5, "unknown": "nothing is known"}) is None
+    assert forecast(None) is None

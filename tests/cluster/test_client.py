@@ -89,7 +89,8 @@ def test_the_wait_is_estimated_from_others_of_the_queue(cluster: ControlPlane, w
     waits.wait(Phase.WAITING, timeout=PATIENCE)
     found = waits.estimate()
     assert found is not None
-    assert 0 <= found.median <= found.p90
+    assert found.median >= 0
+    assert found.p90 is None or found.median <= found.p90
 
 
 @pytest.mark.parametrize("program", ["submit.py", "official_client.py"])

@@ -114,7 +114,7 @@ async def test_nothing_is_known_before_anything_is_learned() -> None:
         await eventually(lambda: place.forecasts.of(Key("ns", "next")) is not None)
         found = place.forecasts.of(Key("ns", "next"))
         assert found is not None and not found.known
-        assert found.unknown == "it depends on run times of which nothing is known: ns/w, ns/next"
+        assert found.unknown == "it depends on how long up to 2 workloads will run, of which nothing is known"
 
 
 async def test_a_process_that_ends_is_started_again() -> None:

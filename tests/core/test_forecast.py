@@ -91,7 +91,7 @@ def test_what_depends_on_an_unknown_run_time_is_unknown_and_nothing_else_is() ->
     put(found, workload("wide", 2, created=9.0))
     told = starts_of(found, lambda each, ran: UNKNOWN if each.key.name == "mystery" else RunTime((60.0,), "known"))
     assert told["wide"].p50 is None
-    assert told["wide"].unknown == "it depends on run times of which nothing is known: ns/mystery"
+    assert told["wide"].unknown == "it depends on how long 1 workload will run, of which nothing is known"
     assert (told["b"].p10, told["b"].p90) == (60.0, 120.0), "with the mystery ending at once, and never"
 
 

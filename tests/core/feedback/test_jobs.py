@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from core.feedback.jobs import JOB_RULES, of_job
 from core.feedback.rules import LIMIT, fitted, shortened
 from core.feedback.submission import OF_JOB, PodSpec, Submission, submission
-from core.model import Plan, Raw
+from core.model import Key, Plan, PodSet, Raw
+from core.model.forecast import StartForecast
 from core.scheduling.cycle import schedule
 from core.scheduling.snapshot import Snapshot
 from core.state import what_if
@@ -274,6 +275,24 @@ def test_where_more_is_used_than_there_is_it_is_told_how_much_must_be_released()
         'will wait: asks for 1 cpu, 0 free in ClusterQueue "team-a", 3 must be released; queue position 1; starts'
         " automatically"
     ]
+
+
+def test_a_job_that_waits_is_told_when_it_starts_if_the_forecast_of_one_like_it_is_known() -> None:
+    full = world(ALONE % "" + running("one", "team-a", "team-a", "8"))
+    asked = []
+
+    def expected(queue: Key, priority: int, pod_sets: tuple[PodSet, ...]) -> StartForecast | None:
+        asked.append((queue, priority, pod_sets[0].requests["cpu"]))
+        return StartForecast(Key("team-a", "0?"), "team-a", 1000.0, p10=300.0, p50=720.0, p90=2400.0)
+
+    known = replace(full, newcomer_forecast=expected)
+    assert [each.message for each in of_job(job(requests={"cpu": "1"}), known)] == [
+        'will wait: asks for 1 cpu, 0 free in ClusterQueue "team-a", 1 missing; queue position 1, about 12'
+        " min (5 to 40)"
+    ]
+    assert asked[0] == (Key("team-a", "main"), 0, 1000)
+    unknown = replace(full, newcomer_forecast=lambda *_: StartForecast(Key("team-a", "0?"), "team-a", 1000.0))
+    assert "queue position 1; starts automatically" in of_job(job(requests={"cpu": "1"}), unknown)[0].message
 
 
 def test_a_complaint_names_the_container_and_the_limit_range() -> None:
