@@ -220,7 +220,7 @@ def _lines(answer: Explanation) -> Iterator[str]:
         yield f"Your rights do not show {hidden(answer.unseen)}. The role view in the whole cluster shows all of them."
         yield "With that right the answer has the queue position, who holds the quota, and what would let it start."
     if answer.cells:
-        rows = [("FLAVOR", "RESOURCE", "ASKED", "FREE NOW", "IN USE", "OWN QUOTA", "MOST EVER")]
+        rows = [("FLAVOR", "RESOURCE", "ASKED", "FREE NOW", "IN USE", "OWN QUOTA", "MAXIMUM")]
         for c in answer.cells:
             amounts = (
                 quantity.text(c.flavor_resource.resource, n) for n in (c.asked, c.free, c.used, c.nominal, c.most)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -131,3 +132,28 @@ def test_a_place_with_names_of_others_gives_the_reason(place: str) -> None:
     path = ROOT / place
     docstring = ast.get_docstring(ast.parse((path if path.is_file() else path / "__init__.py").read_text()))
     assert SAME_NAMES[place] in " ".join((docstring or "").split())
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """The modules and names that a module imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+def test_the_rooms_of_controller_are_few_layers_with_few_arrows() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (each["layers"] for each in contracts if each.get("containers") == ["controller"])
+    rooms = {room for layer in layers for room in layer.split(" | ")}
+    arrows = {
+        (room, name.split(".")[1])
+        for path in (ROOT / "controller").rglob("*.py")
+        for name in imported(ast.parse(path.read_text()))
+        if name.startswith("controller.")
+        and (room := path.relative_to(ROOT / "controller").parts[0].removesuffix(".py")) != name.split(".")[1]
+    }
+    assert {room for arrow in arrows for room in arrow} <= rooms, "a room that no layer has"
+    assert len(layers) <= 5
+    assert len(arrows) <= 30, f"there are {len(arrows)} arrows between rooms: {sorted(arrows)}"

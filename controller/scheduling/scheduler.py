@@ -97,7 +97,7 @@ class Scheduler:
         """Quota was edited since the last cycle began, and no cycle has started for it yet."""
         self._reserving: dict[Key, Reserve] = {}
         self._evicting: dict[Key, tuple[Victim, StayPending]] = {}
-        self._unsure: dict[Key, str] = {}
+        self._outcome_unknown: dict[Key, str] = {}
         self._refusals: dict[Key, int] = {}
         self._decided = WorkQueue[Key]("decided", longest_seconds=30.0, tenant=lambda key: "")
         """In the order of the decisions. There are no more than those of one cycle, one for each ClusterQueue."""
@@ -217,7 +217,7 @@ class Scheduler:
         """
         key = victim.workload.key
         reserve = self._reserving.get(key)
-        if reserve is not None and (reserve.second_pass or key not in self._unsure):
+        if reserve is not None and (reserve.second_pass or key not in self._outcome_unknown):
             del self._reserving[key]
             if not reserve.second_pass:
                 self._take_back(key)
@@ -227,7 +227,7 @@ class Scheduler:
         return False
 
     async def _write_decided(self, key: Key) -> None:
-        await self._learn(key, self._unsure.get(key))
+        await self._read_back(key, self._outcome_unknown.get(key))
         if key in self._reserving:
             await self._reserve(key)
         eviction = self._evicting.pop(key, None)
@@ -285,7 +285,7 @@ class Scheduler:
                     await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
             except ApiError as error:
                 if not isinstance(error, Fenced):  # nothing was sent then, and nothing is to be learned
-                    await self._learn(key, before.uid if before is not None else None)
+                    await self._read_back(key, before.uid if before is not None else None)
                 if not isinstance(error, Conflict | Unreachable | NotFound):
                     raise RefusedError(str(error)) from error
                 log.info("decision not written", workload=str(key), error=str(error))
@@ -297,15 +297,15 @@ class Scheduler:
             raise RefusedError(f"it was not the newest version in {ATTEMPTS} attempts")
         self._take_back(key)
 
-    async def _learn(self, key: Key, uid: str | None) -> None:
+    async def _read_back(self, key: Key, uid: str | None) -> None:
         """A write failed, or its outcome is unknown: reads the object again before anything else is decided about it.
 
         If the read raises, the key is queued again: no writer waits here for an API server that does not answer.
         """
         if uid is not None:
-            self._unsure[key] = uid
+            self._outcome_unknown[key] = uid
             await self.writer.refreshed(resources.WORKLOADS, key, uid)
-            del self._unsure[key]
+            del self._outcome_unknown[key]
 
     def _refused(self, key: Key, error: Exception) -> float:
         """A decision cannot be written: until when it is not taken again. Its quota is others' till then."""

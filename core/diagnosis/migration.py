@@ -28,7 +28,7 @@ DEPLOYERS: Final = {
     "kustomize.toolkit.fluxcd.io/name": "Flux",
     "helm.toolkit.fluxcd.io/name": "Flux",
 }
-"""Marks of programs that undo changes of what they have installed."""
+"""Labels and annotations of programs that undo changes of what they have installed."""
 HELM_OWNER: Final = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 INJECTORS: Final = "cert-manager.io/inject-"

@@ -230,7 +230,7 @@ def _cohort_changed(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[st
         if beyond > 0:
             borrowed = f"{quantity.text(fr.resource, beyond)} {shortened(fr.resource)}"
             release = "releases" if running == 1 else "release"
-            until = f"nothing starts until {workloads(running)} {release} it"
+            until = f"nothing starts until {workloads(running)} {release} quota"
             yield fitted(
                 f'leaving cohort "{shortened(old.cohort)}" with {borrowed} borrowed: {until}; drain the queue first',
                 f'leaving cohort "{shortened(old.cohort)}" with {borrowed} borrowed: {until}',
@@ -246,7 +246,7 @@ def _lender_leaves(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str
     then = new if new is not None else replace(old, cohort="")
     for fr, lacking in sorted(lookup.overdrawn(then, old.cohort).items()):
         amount = quantity.text(fr.resource, lacking)
-        short = f"then lacks {amount} {shortened(fr.resource)} in {shortened(fr.flavor)}"
+        short = f"then uses {amount} {shortened(fr.resource)} more than it has in {shortened(fr.flavor)}"
         released = f"no borrowing there until it is released; add {amount} first"
         yield fitted(
             f'cohort "{shortened(old.cohort)}" {short}: {released}',
@@ -384,14 +384,17 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         _cohort_changed,
         example=(
             'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2'
-            " workloads release it; drain the queue first"
+            " workloads release quota; drain the queue first"
         ),
     ),
     Rule(
         "cohort-left-short",
         "A ClusterQueue leaves its cohort, or is deleted, while other members use its quota.",
         _lender_leaves,
-        example='cohort "research" then lacks 2 cpu in standard: no borrowing there until it is released; add 2 first',
+        example=(
+            'cohort "research" then uses 2 cpu more than it has in standard:'
+            " no borrowing there until it is released; add 2 first"
+        ),
     ),
     Rule(
         "drain-stops-workloads",

@@ -328,7 +328,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "The ClusterQueue has a MultiKueue check, and no worker cluster could take the job before something is changed"
         " there.",
         _of_queue(workers.no_worker),
-        example="No worker cluster can take it: west: asks for 20 cpu, at most 12 is allowed; east: no namespace"
+        example="No worker cluster can run it: west: asks for 20 cpu, at most 12 is allowed; east: no namespace"
         ' "team-a"',
     ),
     Rule(

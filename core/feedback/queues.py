@@ -108,7 +108,7 @@ def _cohort_below_usage(change: Change[Cohort], lookup: Lookup) -> Iterable[str]
     for fr, lacking in sorted(lookup.overdrawn(new, new.name).items()):
         if lacking > before.get(fr, 0):
             amount = quantity.text(fr.resource, lacking)
-            short = f"the cohort then lacks {amount} {shortened(fr.resource)} in {shortened(fr.flavor)}"
+            short = f"the cohort then uses {amount} {shortened(fr.resource)} more than it has in {shortened(fr.flavor)}"
             yield fitted(f"{short}: no borrowing in it until it is released; keep {amount} more")
 
 
@@ -253,7 +253,10 @@ COHORT_RULES: Final[tuple[Rule[Change[Cohort]], ...]] = (
         "quota-below-usage",
         "The quota of a Cohort, or its parent, is removed while it is in use.",
         _cohort_below_usage,
-        example="the cohort then lacks 2 cpu in standard: no borrowing in it until it is released; keep 2 more",
+        example=(
+            "the cohort then uses 2 cpu more than it has in standard:"
+            " no borrowing in it until it is released; keep 2 more"
+        ),
     ),
     Rule(
         "cohort-in-use",

@@ -1,11 +1,11 @@
-"""The sentence that no worker cluster can take a Workload, the same in warnings, checks and events."""
+"""The sentence that no worker cluster can run a Workload, the same in warnings, checks and events."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-NO_WORKER: Final = "No worker cluster can take it"
+NO_WORKER: Final = "No worker cluster can run it"
 
 
 def sentence(reasons: Mapping[str, str]) -> str:

@@ -36,7 +36,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """An object as it is from now on; None if it is deleted."""
 
     name: str | Key
@@ -57,7 +57,7 @@ class Unwritten:
 class Cluster:
     """The objects of an API server, and the order of their changes."""
 
-    changes: list[Change | Mark] = field(default_factory=list)
+    changes: list[ObjectChange | Mark] = field(default_factory=list)
     workloads: dict[Key, Workload] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)
     leases: dict[int, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Cluster:
 
     def enter(self, kind: type, name: str | Key, now: ClusterQueue | Cohort | Workload | None) -> None:
         """Creates, changes or deletes an object, as a user does."""
-        self.changes.append(Change(name, now, kind))
+        self.changes.append(ObjectChange(name, now, kind))
         if isinstance(name, Key):
             if isinstance(now, Workload):
                 self.workloads[name] = now

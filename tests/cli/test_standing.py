@@ -77,7 +77,7 @@ def test_with_the_rights_of_a_tenant_the_answer_is_complete(tmp_path: Path) -> N
         "  WaitingForQuota: couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor"
         " default, 6 more needed\n"
         "\n"
-        "FLAVOR   RESOURCE  ASKED  FREE NOW  IN USE  OWN QUOTA  MOST EVER\n"
+        "FLAVOR   RESOURCE  ASKED  FREE NOW  IN USE  OWN QUOTA  MAXIMUM\n"
         "default  cpu       6      0         8       8          12\n"
         "\n"
         "Held by\n"

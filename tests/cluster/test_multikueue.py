@@ -250,7 +250,7 @@ def test_a_job_that_no_worker_could_ever_take_is_reported_when_it_is_created(clu
     here = clusters.manager
     clusters.queue("large", here=200)
     manifest = managed("large", "large", cpu=100)
-    wanted = "No worker cluster can take it: worker1, worker2: asks for 100 cpu, at most 8 is allowed"
+    wanted = "No worker cluster can run it: worker1, worker2: asks for 100 cpu, at most 8 is allowed"
     dry_run = ("create", "--dry-run=server", "-n", here.namespace, "-f", "-")
     here.until(
         "kubectl warns", lambda: wanted in here.plane.kubectl(*dry_run, stdin=json.dumps(manifest), check=True).stderr

@@ -733,7 +733,7 @@ def test_a_workload_that_no_worker_could_take_by_its_queues_is_reported_before_a
     world.workload(check=CheckState.PENDING, nominated=["w1"])
     action = world.here()
     assert isinstance(action, Patch) and action.why == "hopeless"
-    assert action.events[0].message == 'No worker cluster can take it: w1: no namespace "ns"'
+    assert action.events[0].message == 'No worker cluster can run it: w1: no namespace "ns"'
 
 
 class Answers:

@@ -389,7 +389,7 @@ async def test_a_reservation_that_may_have_been_written_is_evicted_and_not_withd
     urgent["spec"]["priority"] = 100
     task = asyncio.create_task(found.run())
     found.wake()
-    await eventually(lambda: Key("ns", "w") in found._unsure and Key("ns", "w") in found._reserving)
+    await eventually(lambda: Key("ns", "w") in found._outcome_unknown and Key("ns", "w") in found._reserving)
     come(found, server, urgent)
     await eventually(lambda: found.state.is_evicting(Key("ns", "w")))
     assert found.state.assumed(Key("ns", "w"))

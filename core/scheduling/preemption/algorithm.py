@@ -28,7 +28,7 @@ def find_targets(preemptor: Preemptor, need: frozenset[FlavorResource], room: Ro
 
 def impossible(preemptor: Preemptor, fr: FlavorResource, amount: int) -> bool:
     """Whether it is clear at a glance that no preemption makes room for an amount of a flavor-resource, and so for none
-    that asks for others besides; not being impossible promises nothing.
+    that asks for others besides; False proves nothing.
 
     Room for a number of pods is looked for by itself alone (``Assignment.requests``).
     """

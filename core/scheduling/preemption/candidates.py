@@ -75,7 +75,7 @@ class Preemptor(Struct, gc=False):
     """Whether a further capacity had no room for it: then it depends on what others use of that, in any tree."""
 
     def hopeless(self, need: Iterable[FlavorResource]) -> bool:
-        """Whether, at a glance, there is no candidate at all; not being hopeless promises nothing."""
+        """Whether, at a glance, there is no candidate at all; False proves nothing."""
         node, rules = self.node, self.node.spec.preemption
         if self.inside is None:
             self.inside = self._reaches(node, rules.within_cluster_queue)

@@ -392,7 +392,8 @@ CASES = [
         two_flavors(),
         BUSY,
         "cohort-left-short",
-        'cohort "research" then lacks 2 cpu in standard: no borrowing there until it is released; add 2 first',
+        'cohort "research" then uses 2 cpu more than it has in standard:'
+        " no borrowing there until it is released; add 2 first",
         id="leaving a cohort that borrows from here",
     ),
     pytest.param(
@@ -400,7 +401,8 @@ CASES = [
         two_flavors(),
         BUSY,
         "cohort-left-short",
-        'cohort "research" then lacks 2 cpu in standard: no borrowing there until it is released; add 2 first',
+        'cohort "research" then uses 2 cpu more than it has in standard:'
+        " no borrowing there until it is released; add 2 first",
         id="deleting a ClusterQueue that others borrow from",
     ),
     pytest.param(
@@ -418,7 +420,7 @@ CASES = [
         BUSY,
         "cohort-left-in-debt",
         'leaving cohort "research" with 2 cpu borrowed: nothing starts until 2'
-        " workloads release it; drain the queue first",
+        " workloads release quota; drain the queue first",
         id="leaving a cohort in debt",
     ),
     pytest.param(
@@ -516,7 +518,7 @@ CASES = [
         pool(standard=4),
         GREEDY,
         "quota-below-usage",
-        "the cohort then lacks 2 cpu in standard: no borrowing in it until it is released; keep 2 more",
+        "the cohort then uses 2 cpu more than it has in standard: no borrowing in it until it is released; keep 2 more",
         id="less quota of a cohort than is in use",
     ),
     pytest.param(

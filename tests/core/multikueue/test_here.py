@@ -409,7 +409,7 @@ CASES: dict[str, tuple[Group, tuple[str, ...]]] = {
         (
             "hopeless",
             CheckState.PENDING,
-            'No worker cluster can take it: w1: QuotaReserved it is; w2: namespaces "ns" not found',
+            'No worker cluster can run it: w1: QuotaReserved it is; w2: namespaces "ns" not found',
             "",
         ),
     ),
