@@ -59,7 +59,7 @@ _WAYS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Preemption:
+class ShownPreemption:
     """One preemption of a workload. ``by`` and ``of`` are the ClusterQueues of the preemptor and of the workload;
     ``priorities`` are theirs, in this order, None if they are not recorded.
     """
@@ -84,7 +84,7 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
-class Preemptor:
+class ShownPreemptor:
     """The workload that preempted: its job and its Workload, or that it is not to be seen."""
 
     job: str = ""
@@ -92,7 +92,7 @@ class Preemptor:
     hidden: bool = False
 
 
-def read(message: str, at: float | None) -> Preemption | None:
+def read(message: str, at: float | None) -> ShownPreemption | None:
     """Returns what a message of a condition or an event says; None if it is about something else."""
     found = _MESSAGE.search(message)
     reason = next((reason for reason, cause in DUE_TO.items() if found and found["cause"] == cause), None)
@@ -102,12 +102,12 @@ def read(message: str, at: float | None) -> Preemption | None:
     told = _PRIORITIES.search(message)
     priorities = (int(told[1]), int(told[2])) if told else None
     uid, job_uid = ("" if found[name] == _UNKNOWN else found[name] for name in ("uid", "job_uid"))
-    return Preemption(at, reason, uid, job_uid, by, of, priorities)
+    return ShownPreemption(at, reason, uid, job_uid, by, of, priorities)
 
 
-def preemptions(workload: Raw, events: Iterable[Raw]) -> list[Preemption]:
+def preemptions(workload: Raw, events: Iterable[Raw]) -> list[ShownPreemption]:
     """Returns all known preemptions of a Workload, the last one first."""
-    found: list[Preemption] = []
+    found: list[ShownPreemption] = []
     for each in events:
         told = read(str(each.get("message", "")), maybe_epoch(each.get("lastTimestamp") or each.get("eventTime")))
         if told is not None:
@@ -120,7 +120,7 @@ def preemptions(workload: Raw, events: Iterable[Raw]) -> list[Preemption]:
     return [same, *(each for each in found if each is not same)]
 
 
-def _last(workload: Raw) -> Preemption | None:
+def _last(workload: Raw) -> ShownPreemption | None:
     """The last preemption, as the condition says it. Its time is not known if the condition was reset since."""
     for each in (workload.get("status") or {}).get("conditions") or ():
         if each.get("type") == Condition.PREEMPTED:
@@ -137,17 +137,17 @@ def evicted(workload: Raw) -> tuple[str, str]:
     return "", ""
 
 
-def preemptor(preemption: Preemption, workloads: Sequence[Raw], *, complete: bool) -> Preemptor:
+def preemptor(preemption: ShownPreemption, workloads: Sequence[Raw], *, complete: bool) -> ShownPreemptor:
     """Returns who preempted, among the Workloads that the user may read; ``complete``: these are all of the cluster."""
     for each in workloads:
         if each["metadata"].get("uid") == preemption.uid:
             by = owner(each)
             key = key_of(each)
-            return Preemptor(f"{key.namespace}/{by.name.removeprefix(GROUP)}" if by is not None else "", key)
-    return Preemptor(hidden=not complete)
+            return ShownPreemptor(f"{key.namespace}/{by.name.removeprefix(GROUP)}" if by is not None else "", key)
+    return ShownPreemptor(hidden=not complete)
 
 
-def who(found: Preemptor, preemption: Preemption) -> str:
+def who(found: ShownPreemptor, preemption: ShownPreemption) -> str:
     """Returns the preemptor, for a sentence."""
     if found.workload is not None:
         return f"{found.job} (Workload {found.workload.name})" if found.job else f"Workload {found.workload}"
@@ -156,7 +156,7 @@ def who(found: Preemptor, preemption: Preemption) -> str:
     return f"a workload that does not exist any more (UID {preemption.uid or 'not recorded'})"
 
 
-def text(job: str, workload: Raw, told: Sequence[tuple[Preemption, Preemptor]], now: float) -> str:
+def text(job: str, workload: Raw, told: Sequence[tuple[ShownPreemption, ShownPreemptor]], now: float) -> str:
     """Returns the answer for a terminal."""
     if not told:
         return clean(f"{job}: {_not_preempted(workload)}") + "\n"
@@ -187,7 +187,9 @@ def _when(at: float | None, now: float) -> str:
     return f"{age(max(0.0, now - at))} ago" if at is not None else "earlier"
 
 
-def plain(job: str, workload: Raw, told: Sequence[tuple[Preemption, Preemptor]], moments: Mapping[float, str]) -> Raw:
+def plain(
+    job: str, workload: Raw, told: Sequence[tuple[ShownPreemption, ShownPreemptor]], moments: Mapping[float, str]
+) -> Raw:
     """Returns the answer as an object with a version; ``moments`` are the times as texts."""
     reason, message = evicted(workload)
     found = [

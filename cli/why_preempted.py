@@ -15,7 +15,7 @@ from api import resources
 from api.names import Label
 from api.objects import Raw
 from cli import explain, preempted, target
-from cli.preempted import Preemption, Preemptor
+from cli.preempted import ShownPreemption, ShownPreemptor
 from cli.reader import Reader
 from cli.target import As, AsGroup, Context, FailedError, Kubeconfig, Namespace, UnreadableError
 from core.explain.parts import needed
@@ -74,7 +74,7 @@ def _workload(reader: Reader, name: str, namespace: str) -> Raw:
     return workload
 
 
-def _preemptor(reader: Reader, preemption: Preemption, namespace: str) -> Preemptor:
+def _preemptor(reader: Reader, preemption: ShownPreemption, namespace: str) -> ShownPreemptor:
     """Who preempted, by the label with the uid of its job. A group of pods has none: it is looked for among all
     Workloads.
     """

@@ -25,9 +25,9 @@ from controller.forecasts.messages import (
     LENGTH,
     Answer,
     Ended,
-    Known,
     Newcomers,
     Question,
+    RunTimesKnown,
     Starts,
     Workloads,
     decoded,
@@ -193,7 +193,7 @@ class Forecasts:
         self._ended.clear()
         self._process = process
         try:
-            await self._send(Known(self.run_times.encode()))
+            await self._send(RunTimesKnown(self.run_times.encode()))
             while process.returncode is None:
                 spent = await self.look()
                 await asyncio.sleep(max(PAUSE_SECONDS, spent / SHARE - spent))

@@ -24,7 +24,7 @@ AT_ONCE: Final = 200
 """So many workloads or starts are in one message: half a millisecond of the event loop at the other end."""
 
 
-class Known(Struct):
+class RunTimesKnown(Struct):
     """What the process knew already: all that it learned about run times in an earlier one."""
 
     run_times: bytes

@@ -21,9 +21,9 @@ from controller.forecasts.messages import (
     LENGTH,
     Answer,
     Ended,
-    Known,
     Newcomers,
     Question,
+    RunTimesKnown,
     Starts,
     Workloads,
     decoded,
@@ -41,7 +41,7 @@ NICENESS: Final = 10
 NEWCOMER_RUNS: Final = 4
 
 
-class Worker:
+class ForecastProcess:
     """Answers questions, one after the other."""
 
     def __init__(self, write: BinaryIO) -> None:
@@ -54,7 +54,7 @@ class Worker:
     def take(self, message: object) -> None:
         """Handles one message."""
         match message:
-            case Known(run_times):
+            case RunTimesKnown(run_times):
                 self._run_times = LearnedRunTimes.decode(run_times)
             case Workloads(workloads):
                 self._new += workloads
@@ -117,8 +117,8 @@ class Worker:
 def main() -> int:
     """Answers until the pipe is closed: the controller has ended, however it did."""
     os.nice(NICENESS)
-    gc.disable()  # a run is thrown away as a whole; ``Worker`` collects between runs
-    read, worker = sys.stdin.buffer, Worker(sys.stdout.buffer)
+    gc.disable()  # a run is thrown away as a whole; ``ForecastProcess`` collects between runs
+    read, worker = sys.stdin.buffer, ForecastProcess(sys.stdout.buffer)
     try:
         while len(head := read.read(LENGTH.size)) == LENGTH.size:
             (length,) = LENGTH.unpack(head)

@@ -10,7 +10,7 @@ import pytest
 from api.names import PreemptedReason
 from api.objects import Raw
 from cli.main import PLUGIN, _started
-from cli.preempted import Preemptor, preemptions, preemptor, text
+from cli.preempted import ShownPreemptor, preemptions, preemptor, text
 from core.model import Workload, events, messages
 from core.model.decisions import Victim
 from tests.builders import workload as waiting
@@ -87,7 +87,7 @@ def test_earlier_preemptions_are_known_from_events() -> None:
     earlier = [event(message(by="a"), "1970-01-01T00:01:00Z"), event(message(by="b"), "1970-01-01T00:02:00Z")]
     found = preemptions(victim(condition(message())), earlier)
     assert [each.uid for each in found] == ["uid-big", "uid-b", "uid-a"]
-    said = text("team-a/train", victim(), [(each, Preemptor()) for each in found], NOW)
+    said = text("team-a/train", victim(), [(each, ShownPreemptor()) for each in found], NOW)
     assert "Earlier preemptions" in said
     assert "reclamation within the cohort" in said
 
