@@ -9,19 +9,43 @@ was placed before. Times are medians, in microseconds.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import statistics
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 
-from core.model import Node, PodSet, ResourceFlavor, TopologyRequest
+from msgspec.structs import replace
+
+from core.model import (
+    Admission,
+    ClusterQueue,
+    Condition,
+    FlavorResource,
+    Key,
+    Node,
+    PodSet,
+    PodSetAssignment,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Taint,
+    Topology,
+    TopologyAssignment,
+    TopologyDomain,
+    TopologyRequest,
+    Workload,
+)
+from core.model.policy import SchedulingPolicy, TopologyPolicy
+from core.state.state import State
 from core.topology import Asked, Domains, Misfit, Options, place
 
 LEVELS = ("block", "rack", "kubernetes.io/hostname")
 SIZES = (1_000, 10_000, 100_000)
 GPU, PER_NODE, PER_RACK, PER_BLOCK = "gpu", 8, 64, 640
 PODS = 512
+_TAINT = Taint("maintenance", "", "NoSchedule")
 PER_POD = {GPU: 1, "cpu": 4000}
 REQUESTS = {
     "required block": TopologyRequest(required="block"),
@@ -86,7 +110,67 @@ def measure(number: int) -> list[tuple[str, float]]:
         found.append((f"{name}, again", median(search)))
     found.append(("add 64 pods and remove them", median(_add_and_remove(domains))))
     found.append(("copy", median(domains.copy)))
+    found += changes(number)
     return found
+
+
+def changes(number: int, *, reservations: int = 2_000) -> list[tuple[str, float]]:
+    """What a State with so many nodes and reservations takes to follow one node, and to have its arena ready."""
+    state = State(SchedulingPolicy(topology=TopologyPolicy()))
+    state.set_topology("default", Topology("default", LEVELS))
+    state.set_flavor("tas", ResourceFlavor("tas", topology_name="default"))
+    quotas = {FlavorResource("tas", GPU): Quota(10**9)}
+    state.set_cluster_queue("cq", ClusterQueue("cq", groups=(ResourceGroup((GPU,), ("tas",)),), quotas=quotas))
+    given = nodes(number)
+    for node in given:
+        state.set_node(node.name, node)
+    for each in range(reservations):
+        found = running(each, number)
+        state.set_workload(found.key, found)
+    state.heads(0.0)
+    steps = itertools.cycle(
+        (lambda: replace(given[5], usable=False), lambda: None, lambda: replace(given[5], taints=(_TAINT,)))
+    )
+
+    def flap() -> None:
+        for now in (next(steps)(), given[5]):
+            state.set_node(given[5].name, now)
+            state.heads(0.0)
+
+    names = (f"new-{each}" for each in itertools.count())
+
+    def appear() -> None:
+        name = next(names)
+        state.set_node(name, Node(name, {**given[5].labels, LEVELS[-1]: name}, allocatable=given[5].allocatable))
+        state.heads(0.0)
+
+    def others() -> None:
+        for cpu in (1_000, 0):
+            state.set_other_pods(given[5].name, {"cpu": cpu, "pods": 1} if cpu else {})
+            state.heads(0.0)
+
+    return [
+        ("a node goes, is not ready or changes, and is as before", median(flap)),
+        ("a pod of others comes and goes", median(others)),
+        ("a node that was never there", median(appear, times=3)),
+    ]
+
+
+def running(number: int, size: int) -> Workload:
+    """A workload with four pods on one node."""
+    domains = TopologyAssignment(LEVELS[-1:], (TopologyDomain((f"node-{number % size}",), 4),))
+    given = PodSetAssignment("main", {GPU: "tas"}, {GPU: 4}, 4, domains)
+    key = Key("ns", f"run-{number}")
+    return Workload(
+        key,
+        key.name,
+        0.0,
+        "lq",
+        0,
+        (PodSet("main", 4, PER_POD, topology=REQUESTS["unconstrained"]),),
+        conditions=(Condition("QuotaReserved", True), Condition("Admitted", True)),
+        admission=Admission("cq", (given,)),
+    )
 
 
 def _search(domains: Domains, asked: Sequence[Asked]) -> Callable[[], dict[str, object]]:
@@ -98,6 +182,7 @@ def _forget(domains: Domains) -> Callable[[], None]:
     def both() -> None:
         domains.answers.clear()
         domains.counted.shapes.clear()
+        domains.counted.asked.clear()
 
     return both
 

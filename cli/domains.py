@@ -50,7 +50,7 @@ def bands(timeline: Timeline, flavors: Mapping[str, Domains]) -> list[DomainBand
     found = []
     for flavor, domains in sorted(flavors.items()):
         tree, level = domains.tree, level_of(domains)
-        for shown in range(tree.size(level)) if tree.leaves else ():
+        for shown in range(tree.size(level)) if tree.leaves.present else ():
             capacity = _capacity(domains, level, shown)
             for resource in sorted(resources[flavor]):
                 steps = together(changes[flavor, shown, resource])

@@ -34,7 +34,7 @@ def nodes(arena: Arena, node: QueueNode) -> int:
     if not isinstance(capacity, PlacementCapacity):
         return 0
     flavors = dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
-    return sum(len(capacity.domains[name].tree.leaves) for name in flavors if name in capacity.domains)
+    return sum(capacity.domains[name].tree.leaves.present for name in flavors if name in capacity.domains)
 
 
 def rooms(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVERYTHING) -> tuple[Rooms, ...]:
@@ -81,7 +81,7 @@ def _rooms(
     domains: Domains, asked: Asked, flavor: str, held: Iterable[Reservation], options: Options, sight: Sight
 ) -> Rooms | None:
     wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
-    if isinstance(wanted, Misfit) or not domains.tree.leaves:
+    if isinstance(wanted, Misfit) or not domains.tree.leaves.present:
         return None
     level, tree = _shown(wanted), domains.tree
     now, ever = _units(domains, asked, wanted), _units(domains.empty(), asked, wanted)
@@ -161,7 +161,7 @@ def _moves(
     domains: Domains, asked: Asked, flavor: str, reservations: list[Reservation], options: Options, sight: Sight
 ) -> str:
     wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
-    if isinstance(wanted, Misfit) or not domains.tree.leaves:
+    if isinstance(wanted, Misfit) or not domains.tree.leaves.present:
         return ""
     level, need = wanted.level, asked.count // wanted.size
     now, ever = _units(domains, asked, wanted)[level], _units(domains.empty(), asked, wanted)[level]

@@ -160,7 +160,7 @@ def _wanted(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[_W
         named = [flavor for flavor in _common(groups) if flavor.name in used.domains]
         unused = {flavor.name: domains for flavor in named if (domains := kind.domains(flavor)) is not None}
         known = {name for name, each in unused.items() if set(_levels(pod_set)) <= set(each.tree.levels)}
-        if known and all(unused[name].tree.leaves for name in known):
+        if known and all(unused[name].tree.leaves.present for name in known):
             yield _Wanted(
                 pod_set,
                 pod_set.count if pod_set.min_count is None else pod_set.min_count,

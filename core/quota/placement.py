@@ -8,7 +8,7 @@ KEP 2724.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -38,10 +38,11 @@ from core.model import (
 from core.model.owner import GROUP
 from core.model.policy import TopologyPolicy
 from core.quota.capacity import Amounts, Shortage
+from core.quota.reservations import put
 from core.quota.usage import Reservation
 from core.topology import Asked, Domains, Misfit, Options, place, replacement
 from core.topology.flavors import asks, topology_only
-from core.topology.nodes import HOSTNAME, PODS
+from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree
 from core.wire import decode
 
 
@@ -65,6 +66,16 @@ class _Rules(NamedTuple):
     provisioned: frozenset[str]
 
 
+class NodeChange(NamedTuple):
+    """What a change of a node does to the domains of flavors, by name: other ``trees`` with the same numbers, or they
+    must be built ``anew``. ``more`` is whether there may be more room than before.
+    """
+
+    trees: Mapping[str, Tree] = {}
+    anew: Sequence[str] = ()
+    more: bool = True
+
+
 class PlacementKind:
     """The nodes, the topologies and what other pods use, of which arenas are built. Owned by State."""
 
@@ -76,7 +87,7 @@ class PlacementKind:
         self.nodes: dict[str, Node] = {}
         self.others: dict[str, Requests] = {}
         """By node name, what pods outside of topology use there; their number as ``pods``."""
-        self._unused: dict[str, tuple[ResourceFlavor, Domains]] = {}
+        self._unused: dict[str, FlavorNodes] = {}
 
     def shares(self, flavor: ResourceFlavor, other: ResourceFlavor) -> bool:
         """Whether two flavors may have nodes in common, and both know which."""
@@ -116,38 +127,30 @@ class PlacementKind:
                     found[key] = found.get(key, 0) + domain.count
         return found
 
-    def flavors_of(self, node: Node | None, flavors: Iterable[ResourceFlavor]) -> list[str]:
-        """Returns which flavors a node belongs to."""
-        if node is None or not node.usable:
-            return []
-        return [
-            flavor.name
-            for flavor in flavors
-            if flavor.topology_name is not None
-            and (topology := self.topologies.get(flavor.topology_name)) is not None
-            and flavor.node_labels.items() <= node.labels.items()
-            and all(level in node.labels for level in topology.levels)
-        ]
+    def set_node(self, name: str, node: Node | None) -> NodeChange:
+        """Adds, changes or removes a node; returns what that changes."""
+        before = self.nodes.get(name)
+        return self._change(name, before, node) if put(self.nodes, name, node) else NodeChange()
 
-    def set_others(self, name: str, requests: Requests) -> tuple[Node, list[str], Requests] | None:
-        """Sets what pods outside of topology use on a node. Returns the node, its flavors, and how much less that is
-        than before; None if no flavor has the node, or nothing has changed.
-        """
-        before = self.others.get(name) or {}
-        if before == requests:
-            return None
-        if requests:
-            self.others[name] = requests
-        else:
-            del self.others[name]
-        node = self.nodes.get(name)
-        flavors = self.flavors_of(node, (flavor for flavor, _ in self._unused.values()))
-        if node is None or not flavors:
-            return None
-        freed = {r: before.get(r, 0) - requests.get(r, 0) for r in sorted({*before, *requests})}
-        for flavor in flavors:
-            self._unused[flavor][1].shift(node, freed)
-        return node, flavors, freed
+    def set_others(self, name: str, requests: Requests) -> NodeChange:
+        """Sets what pods outside of topology use on a node; returns what that changes."""
+        node, before = self.nodes.get(name), self.others.get(name) or {}
+        if not put(self.others, name, requests or None):
+            return NodeChange()
+        change = self._change(name, node, node)
+        return change._replace(more=any(amount > requests.get(r, 0) for r, amount in before.items()))
+
+    def _change(self, name: str, before: Node | None, now: Node | None) -> NodeChange:
+        trees: dict[str, Tree] = {}
+        anew: list[str] = []
+        for flavor, unused in self._unused.items():
+            found = unused.change(name, before, now)
+            if found is None:
+                anew.append(flavor)
+            elif found:
+                trees[flavor] = unused.domains.tree
+        self.forget(anew)
+        return NodeChange(trees, anew)
 
     def forget(self, flavors: Iterable[str]) -> None:
         """The nodes of these flavors have changed."""
@@ -160,11 +163,9 @@ class PlacementKind:
         if topology is None:
             return None
         known = self._unused.get(flavor.name)
-        if known is not None and known[0] == flavor and known[1].tree.levels == topology.levels:
-            return known[1]
-        domains = Domains(topology.levels, flavor, self.nodes.values(), self.others)
-        self._unused[flavor.name] = (flavor, domains)
-        return domains
+        if known is None or known.flavor != flavor or known.domains.tree.levels != topology.levels:
+            known = self._unused[flavor.name] = FlavorNodes(topology.levels, flavor, self.nodes, self.others)
+        return known.domains
 
     def _by_hostname(self, flavor: ResourceFlavor) -> bool:
         topology = self.topologies.get(flavor.topology_name) if flavor.topology_name is not None else None
@@ -225,11 +226,14 @@ class PlacementCapacity:
         for place_, count in amounts.items():
             self._count(place_, -count)
 
-    def shift(self, node: Node, flavors: Iterable[str], freed: Requests) -> None:
-        """What pods outside of topology use on a node of these flavors has become less by so much."""
-        for name in flavors:
-            if name in self._domains:
-                self._domains[name].shift(node, freed)
+    def adopt(self, trees: Mapping[str, Tree]) -> None:
+        """From now on the nodes of these flavors are those of these trees; what is used stays. Domains that are about
+        to be made again, because their flavor's were, are left as they are.
+        """
+        for name, tree in trees.items():
+            domains = self._domains.get(name)
+            if domains is not None and domains.tree.numbers is tree.numbers:
+                domains.adopt(tree)
 
     def fits(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> bool:
         """Whether so many more pods fit on each domain, all pod sets together. A domain without nodes has no room.
@@ -267,6 +271,7 @@ class PlacementCapacity:
             name: {
                 domains.tree.values(number): (leaf.capacity, domains.used(number))
                 for number, leaf in enumerate(domains.tree.leaves)
+                if leaf.present
             }
             for name, domains in self._domains.items()
         }

@@ -16,7 +16,7 @@ priority in its ClusterQueue):
 | a waiting workload leaves its queue | ready | all groups of its tree, and of others those without room: soon (1) |
 | a ClusterQueue, Cohort, flavor, check changes | built again, ready | all groups soon (1), those alone at once |
 | a Topology changes | built again, ready | as for a flavor |
-| a node of a topology comes, goes or changes | ready | all groups soon (1) |
+| a node of a topology comes, goes or changes | ready | groups that had no room soon (1) |
 | other pods use less of such a node | ready | groups that had no room soon (1) |
 | a LocalQueue is opened or moved | ready | its workloads join their queue awake |
 | labels of a namespace change | ready | those of the namespace, parked alone: awake |
@@ -72,7 +72,7 @@ from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
 from core.quota.capacity import CapacityKind, FurtherCapacity
 from core.quota.checks import required_checks
-from core.quota.placement import PlacementCapacity, PlacementKind, needs_second_pass
+from core.quota.placement import NodeChange, PlacementCapacity, PlacementKind, needs_second_pass
 from core.quota.reservations import Reservations, put
 from core.quota.usage import (
     ANYTHING_FREED,
@@ -118,6 +118,8 @@ class State:
         """The decisions of second passes that their objects do not show yet."""
         self._ready: set[str] = set()
         self._changed: set[str] = set()
+        self._void: set[str] = set()
+        """Arenas whose nodes have changed since the heads of the cycle were taken."""
         self._wake_ups = WakeUps()
         self._preempted = PreemptedWorkloads()
         self._second_pass = SecondPass()
@@ -149,35 +151,35 @@ class State:
 
     def set_node(self, name: str, node: Node | None) -> None:
         """Adds, changes or removes a Node: workloads that wait in a flavor that it belongs to are decided again."""
-        if self.placement is None:
-            return
-        flavors = self.reservations.flavors.values()
-        before = self.placement.flavors_of(self.placement.nodes.get(name), flavors)
-        if put(self.placement.nodes, name, node):
-            changed = sorted({*before, *self.placement.flavors_of(node, flavors)})
-            self.placement.forget(changed)
-            self._mark_ready(self.reservations.mark_outdated(changed))
+        if self.placement is not None:
+            self._nodes_changed(self.placement.set_node(name, node), void=True)
 
     def set_other_pods(self, name: str, requests: Requests) -> None:
-        """Sets what pods outside of topology use on a node, with their number as ``pods``; nothing removes it. Where it
-        has become less, workloads that wait in a flavor of the node are decided again. Costs nothing that grows with
-        the number of workloads.
+        """Sets what pods outside of topology use on a node, with their number as ``pods``; nothing removes it.
+        Workloads that wait in a flavor of the node are decided again. Costs nothing that grows with the number of
+        workloads.
         """
-        changed = self.placement.set_others(name, requests) if self.placement is not None else None
-        if changed is None:
-            return
-        node, flavors, freed = changed
+        if self.placement is not None:
+            self._nodes_changed(self.placement.set_others(name, requests))
+
+    def _nodes_changed(self, change: NodeChange, *, void: bool = False) -> None:
+        """The domains have changed; decisions that were made with the old ones are ``void``."""
 
         def concerns(capacity: FurtherCapacity) -> bool:
-            return isinstance(capacity, PlacementCapacity) and not capacity.domains.keys().isdisjoint(flavors)
+            return isinstance(capacity, PlacementCapacity) and not capacity.domains.keys().isdisjoint(change.trees)
 
-        def change(capacity: FurtherCapacity) -> None:
+        def adopt(capacity: FurtherCapacity) -> None:
             assert isinstance(capacity, PlacementCapacity)
-            capacity.shift(node, flavors, freed)
+            capacity.adopt(change.trees)
 
-        for queue in self.reservations.change_total(PlacementKind.name, concerns, change):
-            if any(amount > 0 for amount in freed.values()):
-                self._plan_wake_up(queue, ROOM_FREED)
+        if change.anew:
+            self._mark_ready(self.reservations.mark_outdated(change.anew))
+        if change.trees:
+            for queue in self.reservations.change_total(PlacementKind.name, concerns, adopt):
+                if void:
+                    self._void.add(self.reservations.arena_of[queue])
+                if change.more:
+                    self._plan_wake_up(queue, ROOM_FREED)
 
     def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
         """Adds, changes or removes an AdmissionCheck."""
@@ -288,6 +290,7 @@ class State:
         self._mark_ready(self.local_queue_usage.reordered)
         self.local_queue_usage.reordered.clear()
         self._changed.clear()
+        self._void.clear()
         self._ready &= arena_of.keys()
         paused = {arena_of.get(name) for name in self._preempted.paused(now)}
         found = self._heads_of_ready_arenas(paused)
@@ -428,7 +431,8 @@ class State:
         entry = self.pending.unchanged_entry(name, decision.workload)
         if entry is None:
             return True  # it has changed since
-        if self.reservations.arena_of[name] in self.reservations.rebuilt:
+        arena = self.reservations.arena_of[name]
+        if arena in self.reservations.rebuilt or arena in self._void:
             return True  # and so has its input
         if isinstance(decision, Reserve):
             self._assume(key, decision)

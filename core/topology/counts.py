@@ -6,8 +6,9 @@ children. Where pods come in slices, incomplete slices do not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from core.matching.placement import holds, untolerated
 from core.model import NODE_NAME, Node, Placement, Requests, Requirement, ResourceFlavor, Toleration
@@ -106,11 +107,24 @@ class Counts:
     excluded: dict[str, int]
     _reasons: list[str]
 
-    __slots__ = ("_pages", "_reasons", "_whys", "excluded", "leads", "led", "plain", "scores", "shape", "tree")
+    __slots__ = (
+        "_exclusions",
+        "_pages",
+        "_reasons",
+        "_within",
+        "excluded",
+        "leads",
+        "led",
+        "plain",
+        "scores",
+        "shape",
+        "tree",
+    )
 
     def __init__(self, domains: Domains, shape: Shape, within: range | None) -> None:
         self.tree, self.shape = domains.tree, shape
-        self._whys = _whys(domains, shape.filter, within)
+        self._exclusions = _exclusions(domains, shape.filter) if domains.tree.by_hostname else None
+        self._within = within
         self._pages = domains.pages.copy()
         self._count_all()
 
@@ -118,13 +132,9 @@ class Counts:
         """Counts again what differs in the usage of these domains, or in what other pods use there."""
         changed: list[int] = []
         if domains.tree is not self.tree:
-            both = zip(self.tree.leaves, domains.tree.leaves, strict=True)
-            changed += [leaf for leaf, (a, b) in enumerate(both) if a is not b]
+            changed += _differing(self.tree.leaves.pages, domains.tree.leaves.pages)
             self.tree = domains.tree
-        for number, (before, now) in enumerate(zip(self._pages, domains.pages, strict=True)):
-            if before is not now:
-                first = number * PAGE
-                changed += [first + n for n, (a, b) in enumerate(zip(before, now, strict=True)) if a is not b]
+        changed += _differing(self._pages, domains.pages)
         self._pages = domains.pages.copy()
         if len(changed) * 4 > len(self.tree.leaves):
             self._count_all()
@@ -181,8 +191,9 @@ class Counts:
     def _count_leaf(self, leaf: int) -> bool:
         """Counts a leaf, and returns whether its figures have changed."""
         shape, level = self.shape, self.tree.lowest
-        why = self._whys[leaf] if self._whys else ""
-        capacity, used = self.tree.leaves[leaf].capacity, self._pages[leaf // PAGE][leaf % PAGE]
+        where = self.tree.leaves[leaf]
+        why = self._why(leaf, where.node)
+        capacity, used = where.capacity, self._pages[leaf // PAGE][leaf % PAGE]
         held = 0 if why else fit(capacity, used, shape.per_pod)
         changed = self.plain.put(level, leaf, held, held // shape.sizes[level])
         if shape.leader is not None:
@@ -193,13 +204,19 @@ class Counts:
             )
             self.leads[level][leaf] = leads
         if self.scores:
-            node = self.tree.leaves[leaf].node
-            score = shape.filter.score(node) if node is not None and held else 0
+            score = shape.filter.score(where.node) if where.node is not None and held else 0
             changed |= score != self.scores[level][leaf]
             self.scores[level][leaf] = score
         if not held or self._reasons[leaf]:
-            self._exclude(leaf, "" if held else why or f'resource "{_scarcest(capacity, used, shape.per_pod)}"')
+            counts = not held and where.present
+            self._exclude(leaf, "" if not counts else why or f'resource "{_scarcest(capacity, used, shape.per_pod)}"')
         return changed
+
+    def _why(self, leaf: int, node: Node | None) -> str:
+        """Why pods cannot run on a leaf, '' if they can."""
+        if self._within is not None and leaf not in self._within:
+            return "topologyDomain"
+        return self._exclusions.why(node) if self._exclusions is not None and node is not None else ""
 
     def _exclude(self, leaf: int, reason: str) -> None:
         before = self._reasons[leaf]
@@ -236,6 +253,17 @@ class Counts:
             changed |= score != self.scores[level][number]
             self.scores[level][number] = score
         return changed
+
+
+def _differing(before: Sequence[Sequence[object]], now: Sequence[Sequence[object]]) -> list[int]:
+    """The numbers of what is not the same in two lists of pages."""
+    return [
+        number * PAGE + place
+        for number, (old, new) in enumerate(zip(before, now, strict=True))
+        if old is not new
+        for place, (a, b) in enumerate(zip(old, new, strict=True))
+        if a is not b
+    ]
 
 
 def _whole(pods: list[int], unit: int) -> list[int]:
@@ -297,19 +325,42 @@ def node_filter(
     )
 
 
-def _whys(domains: Domains, selected: Filter, within: range | None) -> list[str]:
-    """By leaf why pods cannot run there, '' if they can; empty if they can run on all."""
-    tree, known = domains.tree, domains.counted.filters
-    if tree.by_hostname and selected not in known:
-        nodes = [leaf.node for leaf in tree.leaves]
-        found = [selected.exclusion(node) if node is not None else "" for node in nodes]
-        if len(known) >= _most(len(nodes)):
+class Exclusions:
+    """Why pods with a filter cannot run on nodes. Nodes that are alike in what the filter reads are compared once."""
+
+    __slots__ = ("_by_name", "_filter", "_keys", "_known")
+
+    def __init__(self, selected: Filter) -> None:
+        requirements = [requirement for term in selected.affinity or () for requirement in term]
+        keys = {key for key, _ in selected.node_selector} | {requirement.key for requirement in requirements}
+        self._filter = selected
+        self._by_name = NODE_NAME in keys
+        self._keys = tuple(sorted(keys - {NODE_NAME}))
+        self._known: dict[Hashable, str] = {}
+
+    def why(self, node: Node) -> str:
+        """Why pods cannot run on a node, '' if they can."""
+        labels = node.labels
+        alike = (node.taints, node.name if self._by_name else "", tuple([labels.get(key) for key in self._keys]))
+        found = self._known.get(alike)
+        if found is None:
+            if len(self._known) >= MOST_ALIKE:
+                self._known.clear()
+            found = self._known[alike] = self._filter.exclusion(node)
+        return found
+
+
+MOST_ALIKE: Final = 100_000
+"""So many different nodes are remembered for a filter."""
+
+
+def _exclusions(domains: Domains, selected: Filter) -> Exclusions:
+    known = domains.counted.filters
+    if selected not in known:
+        if len(known) >= _most(len(domains.tree.leaves)):
             known.clear()
-        known[selected] = found if any(found) else []
-    whys = known[selected] if tree.by_hostname else []
-    if within is None:
-        return whys
-    return [(whys[leaf] if whys else "") if leaf in within else "topologyDomain" for leaf in range(len(tree.leaves))]
+        known[selected] = Exclusions(selected)
+    return known[selected]
 
 
 def fit(capacity: Requests, used: Requests, per_pod: tuple[tuple[str, int], ...]) -> int:

@@ -1,22 +1,24 @@
 """The domains of one flavor's nodes, and what is used on each.
 
 The tree of domains depends on the nodes only and never changes; usage changes with every admission. Copies share the
-tree. Domains of one level are numbered in the order of their paths, so the children of a domain are a range of numbers,
-and to sort by number is to sort by path.
+tree. A node that goes, comes back or changes makes a new tree, which shares all but one page of leaves with the old
+one: its leaf keeps its number while it is gone, and its usage. Only a leaf that was not there yet makes a tree that is
+built from the start. Domains of one level are numbered in the order of their paths, so the children of a domain are a
+range of numbers, and to sort by number is to sort by path.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from core.model import Node, PodSet, Requests, ResourceFlavor
 
 if TYPE_CHECKING:
-    from core.topology.counts import Counts, Filter, Shape
+    from core.topology.counts import Counts, Exclusions, Filter, Shape
     from core.topology.request import Goal, Options
 
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -27,12 +29,54 @@ PAGE: Final = 64
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A domain of the lowest level. ``capacity`` is what its nodes can allocate without what pods outside of topology
-    use there. ``node`` is its node if the lowest level is the hostname; only then pods are compared with nodes.
+    use there. ``node`` is its node if the lowest level is the hostname; only then pods are compared with nodes. A leaf
+    whose nodes are gone is not ``present``: it holds nothing.
     """
 
     path: tuple[str, ...]
     capacity: Requests
     node: Node | None
+    present: bool = True
+
+
+class Leaves(Sequence[Leaf]):
+    """All leaves by number, in pages that never change. ``present`` is how many have nodes."""
+
+    __slots__ = ("_size", "pages", "present")
+
+    def __init__(self, pages: list[list[Leaf]], present: int) -> None:
+        self.pages = pages
+        self.present = present
+        self._size = sum(map(len, pages))
+
+    @classmethod
+    def of(cls, leaves: Sequence[Leaf]) -> Leaves:
+        """Returns these leaves, which are all present."""
+        return cls([list(leaves[at : at + PAGE]) for at in range(0, len(leaves), PAGE)], len(leaves))
+
+    def changed(self, number: int, leaf: Leaf) -> Leaves:
+        """Returns the same with another leaf. Costs a page, and a reference for each page."""
+        pages = self.pages.copy()
+        page = pages[number // PAGE].copy()
+        present = self.present + leaf.present - page[number % PAGE].present
+        page[number % PAGE] = leaf
+        pages[number // PAGE] = page
+        return Leaves(pages, present)
+
+    @overload
+    def __getitem__(self, number: int) -> Leaf: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Leaf]: ...
+    def __getitem__(self, number: int | slice) -> Leaf | list[Leaf]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(self._size))]
+        return self.pages[number // PAGE][number % PAGE]
+
+    def __iter__(self) -> Iterator[Leaf]:
+        return itertools.chain.from_iterable(self.pages)
+
+    def __len__(self) -> int:
+        return self._size
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +86,14 @@ class Tree:
     """
 
     levels: tuple[str, ...]
-    leaves: tuple[Leaf, ...]
+    leaves: Leaves
     children: tuple[tuple[range, ...], ...]
     parents: tuple[tuple[int, ...], ...]
     numbers: Mapping[tuple[str, ...], int]
     by_hostname: bool
     """Whether a leaf is one node, and assignments name its hostname alone."""
+    hidden: bool = False
+    """Whether nodes were left out because another one has the same hostname."""
 
     @property
     def lowest(self) -> int:
@@ -128,9 +174,9 @@ class Domains:
     def add(self, values: tuple[str, ...], requests: Requests, count: int) -> None:
         """Counts so many pods on a leaf, and each as one of ``pods``; a negative number of pods is removed.
 
-        ``values``: those of the levels of an assignment, or of the whole path. A leaf that has no nodes is ignored.
+        ``values``: those of the levels of an assignment, or of the whole path. One that is no leaf is ignored.
         """
-        leaf = self.number(values)
+        leaf = self.tree.numbers.get(values)
         if leaf is None:
             return
         number, place = divmod(leaf, PAGE)
@@ -146,27 +192,15 @@ class Domains:
         self._pages[number] = page
         self.answers = Answers()
 
-    def shift(self, node: Node, freed: Requests) -> None:
-        """What pods outside of topology use on a node has become less by so much; more where that is negative.
-
-        Costs a reference for each leaf. The node has all labels of the levels; one that no leaf has is ignored.
-        """
-        path = tuple(node.labels[level] for level in self.tree.levels)
-        leaf = self.number(path)
-        if leaf is None:
-            return
-        old = self.tree.leaves[leaf]
-        if old.node is not None and old.node.name != node.name:
-            return
-        capacity = {resource: amount + freed.get(resource, 0) for resource, amount in old.capacity.items()}
-        leaves = list(self.tree.leaves)
-        leaves[leaf] = dataclasses.replace(old, capacity=capacity)
-        self.tree = dataclasses.replace(self.tree, leaves=tuple(leaves))
+    def adopt(self, tree: Tree) -> None:
+        """From now on the tree is this one, which has other leaves under the same numbers."""
+        self.tree = tree
         self.answers = Answers()
 
     def number(self, values: tuple[str, ...]) -> int | None:
         """The number of a leaf; None if it has no nodes."""
-        return self.tree.numbers.get(values)
+        found = self.tree.numbers.get(values)
+        return found if found is not None and self.tree.leaves[found].present else None
 
     def used(self, leaf: int) -> Requests:
         """What workloads use on a leaf."""
@@ -215,7 +249,7 @@ class Known:
         self.shapes: dict[tuple[Shape, bool], Counts] = {}
         self.asked: dict[tuple[int, bool, Options, bool], tuple[PodSet, Goal, Counts]] = {}
         """What pod sets ask for, and its counts, by the identity of the pod set (``core.topology.place``)."""
-        self.filters: dict[Filter, list[str]] = {}
+        self.filters: dict[Filter, Exclusions] = {}
 
 
 _UNUSED: Final[Requests] = {}
@@ -235,28 +269,118 @@ def _tree(
     by_hostname = levels[-1:] == (HOSTNAME,)
     found: dict[tuple[str, ...], tuple[dict[str, int], Node]] = {}
     hostnames: set[str] = set()
+    hidden = False
     for node in sorted(nodes, key=lambda node: node.name):
-        if not node.usable or not flavor.node_labels.items() <= node.labels.items():
+        path = path_of(node, levels, flavor)
+        if path is None:
             continue
-        if any(level not in node.labels for level in levels):
-            continue
-        path = tuple(node.labels[level] for level in levels)
         if by_hostname and path[-1] in hostnames:
+            hidden = True
             continue  # two nodes of one hostname would be indistinguishable in an assignment: the first is used
         hostnames.add(path[-1])
         capacity, _ = found.setdefault(path, ({}, node))
-        for resource, amount in node.allocatable.items():
-            capacity[resource] = capacity.get(resource, 0) + amount
-        for resource, amount in (others.get(node.name) or {}).items():
-            if resource in capacity:
-                capacity[resource] -= amount
+        _count_node(capacity, node, others)
     paths = sorted(found)
-    leaves = tuple(Leaf(path, found[path][0], found[path][1] if by_hostname else None) for path in paths)
+    leaves = Leaves.of([Leaf(path, found[path][0], found[path][1] if by_hostname else None) for path in paths])
     children, parents = _ranges(paths, len(levels))
     numbers = {leaf.path: number for number, leaf in enumerate(leaves)}
     if by_hostname:
         numbers.update({leaf.path[-1:]: number for number, leaf in enumerate(leaves)})
-    return Tree(levels, leaves, children, parents, numbers, by_hostname)
+    return Tree(levels, leaves, children, parents, numbers, by_hostname, hidden)
+
+
+def path_of(node: Node | None, levels: tuple[str, ...], flavor: ResourceFlavor) -> tuple[str, ...] | None:
+    """The values of the leaf that a node is in; None if the flavor does not have it."""
+    if node is None or not node.usable or not flavor.node_labels.items() <= node.labels.items():
+        return None
+    labels = node.labels
+    return tuple(labels[level] for level in levels) if all(level in labels for level in levels) else None
+
+
+def _count_node(capacity: dict[str, int], node: Node, others: Mapping[str, Requests]) -> None:
+    """Adds what a node can allocate, without what pods outside of topology use there."""
+    used = others.get(node.name) or {}
+    for resource, amount in node.allocatable.items():
+        capacity[resource] = capacity.get(resource, 0) + amount - used.get(resource, 0)
+
+
+class FlavorNodes:
+    """The unused domains of a flavor, and what is needed to change them with its nodes. ``usable``: see ``Node``."""
+
+    def __init__(
+        self, levels: tuple[str, ...], flavor: ResourceFlavor, nodes: Mapping[str, Node], others: Mapping[str, Requests]
+    ) -> None:
+        """``nodes`` and ``others`` by name are read again at each change."""
+        self.flavor = flavor
+        self.domains = Domains(levels, flavor, nodes.values(), others)
+        self._nodes, self._others = nodes, others
+        self._members: dict[tuple[str, ...], set[str]] = {}
+        """The names of the nodes of each leaf, where a leaf may have several."""
+        if not self.domains.tree.by_hostname:
+            for node in nodes.values():
+                path = self._path(node)
+                if path is not None:
+                    self._members.setdefault(path, set()).add(node.name)
+
+    def change(self, name: str, before: Node | None, now: Node | None) -> bool | None:
+        """Follows a node that has changed, or what other pods use there. Returns whether that changes the tree; None if
+        it must be built from the start. Costs a page of leaves, and the nodes of its leaf.
+        """
+        old, new = self._path(before), self._path(now)
+        if old is None and new is None:
+            return False
+        if self.domains.tree.by_hostname:
+            return self._change_host(name, old, new, now)
+        for path, joins in ((old, False), (new, True)):
+            if path is not None:
+                names = self._members.setdefault(path, set())
+                (names.add if joins else names.discard)(name)
+        return (
+            all(self._put(path, self._several(path)) for path in dict.fromkeys((old, new)) if path is not None) or None
+        )
+
+    def _path(self, node: Node | None) -> tuple[str, ...] | None:
+        return path_of(node, self.domains.tree.levels, self.flavor)
+
+    def _change_host(
+        self, name: str, old: tuple[str, ...] | None, new: tuple[str, ...] | None, now: Node | None
+    ) -> bool | None:
+        tree = self.domains.tree
+        if tree.hidden:
+            return None
+        for path in (old, new):
+            number = tree.numbers.get(path[-1:]) if path is not None else None
+            if number is not None and (node := tree.leaves[number].node) is not None and node.name != name:
+                return None  # two nodes of one hostname
+        if old is not None and old != new and not self._put(old, Leaf(old, {}, None, present=False)):
+            return None
+        if new is None or now is None:
+            return True
+        capacity: dict[str, int] = {}
+        _count_node(capacity, now, self._others)
+        return True if self._put(new, Leaf(new, capacity, now)) else None
+
+    def _several(self, path: tuple[str, ...]) -> Leaf:
+        """A leaf of several nodes as it is now."""
+        capacity: dict[str, int] = {}
+        for name in sorted(self._members[path]):
+            _count_node(capacity, self._nodes[name], self._others)
+        return Leaf(path, capacity, None, present=bool(self._members[path]))
+
+    def _put(self, path: tuple[str, ...], leaf: Leaf) -> bool:
+        """Changes a leaf; returns False if it was not there yet, or is the last one of the domain above it."""
+        tree = self.domains.tree
+        number = tree.numbers.get(path)
+        if number is None or tree.numbers.get(path[-1:] if tree.by_hostname else path) != number:
+            return False
+        leaves = tree.leaves.changed(number, leaf)
+        if not leaf.present:
+            above = tree.parents[tree.lowest][number] if tree.lowest else None
+            siblings = tree.children[tree.lowest - 1][above] if above is not None else range(len(leaves))
+            if not any(leaves[each].present for each in siblings):
+                return False
+        self.domains.adopt(dataclasses.replace(tree, leaves=leaves))
+        return True
 
 
 def _ranges(

@@ -205,7 +205,7 @@ def _found(
     domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options, counted: Counts
 ) -> list[Part] | Misfit:
     tree = domains.tree
-    if not tree.leaves:
+    if not tree.leaves.present:
         return Misfit(f"no topology domains at level: {tree.levels[wanted.level]}")
     need = workers.count // wanted.size
     parts: list[Part] | Shortfall

@@ -34,7 +34,7 @@ def exclusions(counts: Counts) -> str:
     if not counts.excluded:
         return ""
     found = ", ".join(sorted(f"{why}: {number}" for why, number in counts.excluded.items()))
-    return f". Total nodes: {len(counts.tree.leaves)}; excluded: {found}"
+    return f". Total nodes: {counts.tree.leaves.present}; excluded: {found}"
 
 
 def too_much(asked: Asked) -> str:

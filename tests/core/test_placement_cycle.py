@@ -37,6 +37,7 @@ from core.model import (
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.model.workload import replace
 from core.quota.placement import PlacementCapacity
+from core.scheduling.cycle import schedule
 from core.state.drain import drain
 from core.state.state import State
 from tests.builders import CPU, FAIR, NOW, cluster_queue, cycle, put, workload
@@ -257,6 +258,21 @@ def test_a_flavor_that_is_created_again_has_the_nodes_that_exist_now() -> None:
     found.set_node("n1", node("n1", 2, usable=False))
     found.set_flavor("tas", flavor)
     assert isinstance(last(put(found, asks("v", 1)), "v"), StayPending)
+
+
+def test_a_decision_for_a_node_that_has_gone_since_is_void() -> None:
+    found = put(
+        world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 1))),
+        asks("w", 2, request=TopologyRequest(required=HOST)),
+    )
+    heads = found.heads(NOW)
+    plan = schedule(found.snapshot(), heads, found.policy, NOW)
+    assert domains(plan.decisions[0]) == {"n1": 2}
+    found.set_node("n1", None)
+    found.apply(plan)
+    assert isinstance(last(found, "w"), StayPending) and used(found) == {}
+    found.set_node("n1", node("n1", 2))
+    assert domains(last(found, "w")) == {"n1": 2}
 
 
 def test_trees_whose_flavors_may_share_nodes_are_decided_together() -> None:
