@@ -128,12 +128,11 @@ def changes(number: int, *, reservations: int = 2_000) -> list[tuple[str, float]
         found = running(each, number)
         state.set_workload(found.key, found)
     state.heads(0.0)
-    steps = itertools.cycle(
-        (lambda: replace(given[5], usable=False), lambda: None, lambda: replace(given[5], taints=(_TAINT,)))
-    )
+    versions: tuple[Node | None, ...] = (None, replace(given[5], usable=False), replace(given[5], taints=(_TAINT,)))
+    steps = itertools.cycle(versions)
 
     def flap() -> None:
-        for now in (next(steps)(), given[5]):
+        for now in (next(steps), given[5]):
             state.set_node(given[5].name, now)
             state.heads(0.0)
 
