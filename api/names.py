@@ -241,7 +241,6 @@ class PendingReason:
     WAITING_FOR_PREEMPTED_WORKLOADS: Final = "WaitingForPreemptedWorkloads"
     PENDING_EVALUATION: Final = "PendingEvaluation"
     PENDING: Final = "Pending"
-    INADMISSIBLE: Final = "Inadmissible"
     WAITING: Final = "Waiting"
 
 
@@ -297,7 +296,6 @@ class RequeuedReason:
     BACKOFF_FINISHED: Final = "BackoffFinished"
     CLUSTER_QUEUE_RESTARTED: Final = "ClusterQueueRestarted"
     LOCAL_QUEUE_RESTARTED: Final = "LocalQueueRestarted"
-    INADMISSIBLE: Final = "Inadmissible"
 
 
 class FinishedReason:
@@ -384,15 +382,12 @@ class Event:
     OWNER_REFERENCES_ADDED: Final = "OwnerReferencesAdded"
     WORKLOAD_NAME_CONFLICT: Final = "WorkloadNameConflict"
     WORKLOAD_CREATED_AGAIN: Final = "WorkloadCreatedAgain"
-    FORCEFULLY_DELETED: Final = "KueueForcefullyDeleted"
     DELETED: Final = "Deleted"
     PODS_NOT_RUNNING: Final = "PodsNotRunning"
     EXCESS_POD_DELETED: Final = "ExcessPodDeleted"
     POD_TERMINATED: Final = "PodTerminatedByKueue"
     CREATED_VARIANT: Final = "CreatedVariant"
     DELETED_VARIANT: Final = "DeletedVariant"
-    ACTIVATED_VARIANT: Final = "ActivatedVariant"
-    DEACTIVATED_VARIANT: Final = "DeactivatedVariant"
     PREEMPTION_UNGATED_VARIANT: Final = "PreemptionUngatedVariant"
 
 
@@ -434,7 +429,6 @@ class Fungibility:
     TRY_NEXT_FLAVOR: Final = "TryNextFlavor"
     BORROW: Final = "Borrow"
     PREEMPT: Final = "Preempt"
-    BORROWING_OVER_PREEMPTION: Final = "BorrowingOverPreemption"
     PREEMPTION_OVER_BORROWING: Final = "PreemptionOverBorrowing"
 
 
