@@ -61,7 +61,8 @@ def main() -> None:
     cycle_few, cycle_many = cycles(few, many)
     rows = [
         ("decoded and queued, workloads in a second of CPU", rate_few, rate_many),
-        ("memory of a workload, bytes", bytes_few, bytes_many),
+        ("memory by workload, with all that the queues take, bytes", bytes_few, bytes_many),
+        ("memory of one more workload, bytes", float("nan"), (bytes_many - bytes_few / 10) / 0.9),
         (f"a cycle over {chosen.queues:,} heads, ms of CPU", cycle_few, cycle_many),
         ("memory of the process, MiB", float("nan"), resident() / MIB),
     ]
