@@ -9,6 +9,7 @@ because each call of a hook costs the API server and Seiretsu as much as a small
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from api import validate as rules
@@ -102,6 +103,7 @@ def _of_workload(workload: Raw, request: Request, labels: Labels | None, context
     if common.has_reservation(workload) or common.is_true(workload, Condition.FINISHED):
         return ()
     asked = of_workload(workload, context.rules_of(request.namespace))
+    asked = replace(asked, dry_run=request.dry_run and request.operation == "CREATE")
     if asked.too_large:
         return of_job(asked, context.lookup)
     own = expressions.findings(context.settings.expressions, request.resource, request, labels, asked)

@@ -521,6 +521,7 @@ def submission_of(kind: JobKind, job: Raw, request: Request, context: Context) -
     called, fields = {slot.name: slot.called for slot in slots}, {slot.name: slot.field for slot in slots}
     words = replace(OF_JOB, pods=kind.pods_field, called=called, fields=fields)
     found = submission(request.namespace, meta.queue_name(job), meta.priority_class(job), pods, rules, words)
+    found = replace(found, dry_run=request.dry_run and request.operation == "CREATE")
     manager = kind.manager(job)
     if kind.managed_by is None or not manager or manager == kind.own_controller:
         return found

@@ -76,7 +76,8 @@ def submission_of(owner: PodOwner, raw: Raw, request: Request, context: Context)
         unit=owner.unit,
     )
     rules, queue, chosen = context.rules_of(request.namespace), meta.queue_name(raw), meta.priority_class(raw)
-    return submission(request.namespace, queue, chosen, pods, rules, words, units=owner.workloads(raw))
+    found = submission(request.namespace, queue, chosen, pods, rules, words, units=owner.workloads(raw))
+    return replace(found, dry_run=request.dry_run and request.operation == "CREATE")
 
 
 def _feedback(owner: PodOwner, old: Raw | None, new: Raw, request: Request, context: Context) -> PolicyVerdict:

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from core.feedback import capacity, job_queue, nodes, outside, resource_quotas, several, topology, waiting, workers
+from core.feedback import (
+    capacity,
+    dry_run,
+    job_queue,
+    nodes,
+    outside,
+    resource_quotas,
+    several,
+    topology,
+    waiting,
+    workers,
+)
 from core.feedback.budget import TOO_LARGE
 from core.feedback.change import lacks_nodes, written
 from core.feedback.job_queue import cluster_queue_of
@@ -180,7 +191,7 @@ _FOR_EVER: Final = frozenset({"nobody-lends", "request-too-large"})
 """The rules for a job that is stopped because of its new size."""
 
 OF_NOW: Final = frozenset(
-    {"only-by-borrowing", "will-wait", "topology-full", "pods-not-ready", "admission-check-pending"}
+    {"only-by-borrowing", "will-wait", "topology-full", "pods-not-ready", "admission-check-pending", "dry-run"}
 )
 """The rules about how the job will wait, which say nothing of a job that will not be created."""
 
@@ -470,6 +481,13 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
             'will wait for AdmissionCheck "budget", as 1 workload with quota does; controller example.com/budget'
             " decides it"
         ),
+    ),
+    Rule(
+        "dry-run",
+        "With `--dry-run=server`: that the job would start now, in which flavor, and how many workloads it would"
+        " preempt. That it would wait, or never start, is said by the other rules.",
+        _of_queue(dry_run.would_start),
+        example='would start now by preempting 2 workloads of ClusterQueue "team-b", in flavor "standard"',
     ),
     RESIZED,
 )

@@ -84,7 +84,8 @@ class Submission:
     wrong unit (container, resource, amount as written). ``charges`` has by pod set what one pod counts for in
     ResourceQuotas, or None if that cannot be read. ``claims`` names the ResourceClaims of the pods. ``managed_by`` is
     the field in which the job names another controller than its kind's, and that name. ``grace_seconds`` is the
-    longest time that a pod has to terminate. ``too_large``: nothing else was read of the pods (`core.feedback.budget`).
+    longest time that a pod has to terminate. ``dry_run``: it is only asked what would happen. ``too_large``: nothing
+    else was read of the pods (`core.feedback.budget`).
     """
 
     namespace: str
@@ -107,6 +108,7 @@ class Submission:
     claims: tuple[str, ...] = ()
     managed_by: tuple[str, str] | None = None
     grace_seconds: int = 0
+    dry_run: bool = False
 
     @property
     def pods(self) -> int:

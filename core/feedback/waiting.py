@@ -66,9 +66,12 @@ def _preempting(job: Submission, queue: ClusterQueue, lookup: Lookup) -> bool | 
     """Whether the job, which is younger than all others, would be admitted immediately, if need be by preemption; None
     if unknown.
     """
-    key = Key(job.namespace, "")
-    newcomer = Workload(key, "", math.inf, job.queue, priority(job, lookup), job.pod_sets)
-    return lookup.starts(queue.name, newcomer)
+    return lookup.starts(queue.name, newcomer(job, lookup))
+
+
+def newcomer(job: Submission, lookup: Lookup) -> Workload:
+    """Returns the job as a Workload that is younger than all others."""
+    return Workload(Key(job.namespace, ""), "", math.inf, job.queue, priority(job, lookup), job.pod_sets)
 
 
 def _expected(job: Submission, lookup: Lookup) -> str:

@@ -242,6 +242,12 @@ class Lookup:
     def _starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
         return what_if.starts(self.state, cluster_queue, newcomer)
 
+    def outcome(self, cluster_queue: str, newcomer: Workload) -> what_if.Outcome | None:
+        """Returns what the next cycle would decide about a workload that does not exist yet, if it were the only head;
+        None if the computation takes too long.
+        """
+        return what_if.outcome(self.state, cluster_queue, newcomer)
+
     def usage(self, cluster_queue: str, flavor_resource: FlavorResource) -> int:
         """Returns what workloads of the ClusterQueue hold of a flavor-resource now."""
         node = self._node(cluster_queue)
@@ -382,6 +388,11 @@ class WhatIf(Lookup):
     def _starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
         self._added(cluster_queue)
         return what_if.starts(self.state, cluster_queue, newcomer, self._used)
+
+    def outcome(self, cluster_queue: str, newcomer: Workload) -> what_if.Outcome | None:
+        """Returns what the next cycle would decide about a workload that does not exist yet."""
+        self._added(cluster_queue)
+        return what_if.outcome(self.state, cluster_queue, newcomer, self._used)
 
     def pending(self, cluster_queue: str) -> int:
         """How many workloads wait in a ClusterQueue."""

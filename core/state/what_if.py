@@ -7,9 +7,10 @@ its arena. The cost is bounded, because an admission request waits for the answe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from core.model import FlavorResource, Reserve, Workload
+from core.model import Admission, Decision, FlavorResource, Reserve, Victim, Workload
+from core.quota.arena import Arena
 from core.scheduling.cycle import schedule
 from core.scheduling.preemption.candidates import Preemptor
 from core.scheduling.snapshot import Head, Snapshot
@@ -41,12 +42,10 @@ def starts(
     preemptor = Preemptor(head, arena, node, state.policy)
     if not node.spec.fungibility.prefers_preemption and preemptor.hopeless(node.spec.quotas):
         return False
-    if len(arena.queues) > QUEUES or sum(len(queue.reserved) for queue in arena.queues.values()) > HOLDERS:
+    if _too_large(arena):
         return None
     if more:
-        arena = arena.copy()
-        for other in more.keys() & arena.queues.keys():
-            arena.queues[other].add(more[other])
+        arena = _with(arena, more)
     snapshot = Snapshot(
         arenas={name: arena},
         arena_of={cluster_queue: name},
@@ -56,3 +55,67 @@ def starts(
     )
     (decision,) = schedule(snapshot, [head], state.policy, state.pending.now).decisions
     return isinstance(decision, Reserve) or bool(decision.victims)
+
+
+class Outcome(NamedTuple):
+    """What the next cycle would decide about a workload that does not exist yet: the admission that it gets, now or
+    when the victims are gone; None if it waits.
+    """
+
+    admission: Admission | None
+    victims: tuple[Victim, ...] = ()
+
+
+def outcome(
+    state: State,
+    cluster_queue: str,
+    newcomer: Workload,
+    more: Mapping[str, Mapping[FlavorResource, int]] | None = None,
+) -> Outcome | None:
+    """Returns the outcome for a new workload as the only head, with everything else as ``starts`` has it, and with its
+    place in a topology; None if the computation takes too long.
+    """
+    name = state.reservations.arena_of.get(cluster_queue)
+    if name is None:
+        return Outcome(None)
+    arena = state.reservations.arenas[name]
+    if _too_large(arena):
+        return None
+    arena = _with(arena, more) if more else arena
+    decision = _decided(state, arena, cluster_queue, newcomer)
+    if isinstance(decision, Reserve):
+        return Outcome(decision.admission)
+    if not decision.victims:
+        return Outcome(None)
+    after = arena.copy()
+    for victim in decision.victims:
+        after.release(victim.workload.key, victim.cluster_queue)
+    then = _decided(state, after, cluster_queue, newcomer)
+    return Outcome(then.admission if isinstance(then, Reserve) else None, decision.victims)
+
+
+def _decided(state: State, arena: Arena, cluster_queue: str, newcomer: Workload) -> Decision:
+    placement = state.placement
+    snapshot = Snapshot(
+        arenas={arena.name: arena},
+        arena_of={cluster_queue: arena.name},
+        flavors=state.reservations.flavors,
+        namespaces=state.namespaces,
+        local_usage=state.pending.local_usage,
+        pods_ready=not state.reservations.unready,
+        topologies=None if placement is None else placement.topologies,
+    )
+    head = Head(newcomer, cluster_queue, state.pending.demands.of(newcomer), newcomer.created)
+    return schedule(snapshot, [head], state.policy, state.pending.now).decisions[0]
+
+
+def _too_large(arena: Arena) -> bool:
+    return len(arena.queues) > QUEUES or sum(len(queue.reserved) for queue in arena.queues.values()) > HOLDERS
+
+
+def _with(arena: Arena, more: Mapping[str, Mapping[FlavorResource, int]]) -> Arena:
+    """Returns the arena with additional usage."""
+    other = arena.copy()
+    for name in more.keys() & other.queues.keys():
+        other.queues[name].add(more[name])
+    return other

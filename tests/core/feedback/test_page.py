@@ -11,6 +11,7 @@ from core.feedback.catalog import TABLES
 from core.feedback.page import page
 from core.feedback.rules import LIMIT, Rule
 from tests.core.feedback import (
+    test_dry_run,
     test_jobs,
     test_keys,
     test_nodes,
@@ -46,6 +47,7 @@ def test_every_example_is_a_message_of_its_rule(rule: Rule[Any]) -> None:
         *test_nodes.CASES,
         *test_nodes.OF_QUEUES,
         *test_outside.CASES,
+        *test_dry_run.CASES,
     )
     said = {(case.values[-2], case.values[-1]) for case in cases if isinstance(case.values[-1], str)}
     assert (rule.name, rule.example) in said | test_topology.SAID
