@@ -242,7 +242,7 @@ class Lookup:
     def _starts(self, cluster_queue: str, newcomer: Workload) -> bool | None:
         return what_if.starts(self.state, cluster_queue, newcomer)
 
-    def outcome(self, cluster_queue: str, newcomer: Workload) -> what_if.Outcome | None:
+    def outcome(self, cluster_queue: str, newcomer: Workload) -> what_if.NewcomerDecision | None:
         """Returns what the next cycle would decide about a workload that does not exist yet, if it were the only head;
         None if the computation takes too long.
         """
@@ -389,7 +389,7 @@ class WhatIf(Lookup):
         self._added(cluster_queue)
         return what_if.starts(self.state, cluster_queue, newcomer, self._used)
 
-    def outcome(self, cluster_queue: str, newcomer: Workload) -> what_if.Outcome | None:
+    def outcome(self, cluster_queue: str, newcomer: Workload) -> what_if.NewcomerDecision | None:
         """Returns what the next cycle would decide about a workload that does not exist yet."""
         self._added(cluster_queue)
         return what_if.outcome(self.state, cluster_queue, newcomer, self._used)

@@ -57,7 +57,7 @@ def starts(
     return isinstance(decision, Reserve) or bool(decision.victims)
 
 
-class Outcome(NamedTuple):
+class NewcomerDecision(NamedTuple):
     """What the next cycle would decide about a workload that does not exist yet: the admission that it gets, now or
     when the victims are gone; None if it waits.
     """
@@ -71,27 +71,27 @@ def outcome(
     cluster_queue: str,
     newcomer: Workload,
     more: Mapping[str, Mapping[FlavorResource, int]] | None = None,
-) -> Outcome | None:
+) -> NewcomerDecision | None:
     """Returns the outcome for a new workload as the only head, with everything else as ``starts`` has it, and with its
     place in a topology; None if the computation takes too long.
     """
     name = state.reservations.arena_of.get(cluster_queue)
     if name is None:
-        return Outcome(None)
+        return NewcomerDecision(None)
     arena = state.reservations.arenas[name]
     if _too_large(arena):
         return None
     arena = _with(arena, more) if more else arena
     decision = _decided(state, arena, cluster_queue, newcomer)
     if isinstance(decision, Reserve):
-        return Outcome(decision.admission)
+        return NewcomerDecision(decision.admission)
     if not decision.victims:
-        return Outcome(None)
+        return NewcomerDecision(None)
     after = arena.copy()
     for victim in decision.victims:
         after.release(victim.workload.key, victim.cluster_queue)
     then = _decided(state, after, cluster_queue, newcomer)
-    return Outcome(then.admission if isinstance(then, Reserve) else None, decision.victims)
+    return NewcomerDecision(then.admission if isinstance(then, Reserve) else None, decision.victims)
 
 
 def _decided(state: State, arena: Arena, cluster_queue: str, newcomer: Workload) -> Decision:

@@ -10,6 +10,7 @@ from api.names import Label
 from core.feedback.accepted import Accepted
 from core.model import Raw
 from tests.core.feedback.world import running, world
+from tests.core.jobs.test_jobset import job_set
 from tests.webhook import test_feedback, test_job_kinds, test_pod_owners
 from tests.webhook.cluster import ask, review, review_of
 from tests.webhook.test_feedback import MUTATE, VALIDATE, VALIDATE_WORKLOAD, queued
@@ -91,7 +92,7 @@ def test_an_operator_may_switch_the_answer_off() -> None:
 
 
 def test_a_job_set_is_answered_too() -> None:
-    made = test_job_kinds.job_set(labels=QUEUE, namespace="team-a")
+    made = job_set(labels=QUEUE, namespace="team-a")
     response = ask(
         test_job_kinds.VALIDATE,
         review_of(made, resource="jobsets", dryRun=True),

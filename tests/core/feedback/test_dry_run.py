@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from core.feedback.jobs import of_job
+from core.feedback.rules import LIMIT
 from core.feedback.submission import OF_JOB, Submission
 from core.model import Key, Reserve, StayPending, Workload
 from core.scheduling.cycle import schedule
+from core.scheduling.snapshot import Head
 from core.state import what_if
 from tests.builders import NOW
 from tests.core.feedback.world import job, running, waiting, world
@@ -129,6 +131,19 @@ def test_all_else_that_is_said_is_the_same_without_a_dry_run(submitted: Submissi
     assert said == list(of_job(submitted, lookup))
 
 
+@pytest.mark.parametrize("length", [20, 63, 253])
+def test_names_of_any_length_leave_the_answer_readable(length: int) -> None:
+    name = "team-" + "b" * (length - 5)
+    flavor = f"- {json.dumps({'kind': 'ResourceFlavor', 'metadata': {'name': name}})}\n"
+    lent = (flavor + RECLAIMS + queue(name) + running("x", name, name, "8") + running("y", name, name, "8")).replace(
+        '"name": "standard"', f'"name": "{name}"'
+    )
+    for submitted, more in ((job(requests={"cpu": "8"}), lent), (job(requests={"cpu": "2"}), lent[:0])):
+        found = [each.message for each in of_job(dry(submitted), world(more)) if each.rule == "dry-run"]
+        assert len(found) <= 1
+        assert all("would start now" in each and len(each) <= LIMIT for each in found)
+
+
 def test_what_takes_too_long_to_compute_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(what_if, "HOLDERS", 1)
     found = of_job(dry(job(requests={"cpu": "1"})), world(LENT))
@@ -150,7 +165,7 @@ def test_the_outcome_is_what_the_cycle_decides_and_what_it_admits_when_the_victi
         newcomer = Workload(Key("ns", ""), "", math.inf, name, priority, pod_sets)
         outcome = what_if.outcome(found, name, newcomer)
         assert outcome is not None
-        head = what_if.Head(newcomer, name, found.pending.demands.of(newcomer), math.inf)
+        head = Head(newcomer, name, found.pending.demands.of(newcomer), math.inf)
         snapshot = found.snapshot()
         (decision,) = schedule(snapshot, [head], found.policy, NOW).decisions
         found.release(snapshot)

@@ -437,12 +437,18 @@ def test_what_makes_the_request_is_named(rules: RequestRules, main: Raw, init: l
 
 
 def test_every_rule_has_its_case() -> None:
-    from tests.core.feedback import test_nodes, test_outside, test_workers  # they use the worlds of this module
+    from tests.core.feedback import (  # they use the worlds of this module
+        test_dry_run,
+        test_nodes,
+        test_outside,
+        test_workers,
+    )
 
     seen = {case.values[-2] for case in (*CASES, *ONE_BY_ONE, *SEVERAL, *RESIZED, *WITHOUT_NODES, *RESOURCE_QUOTAS)} - {
         ""
     }
-    beside = {case.values[-2] for case in (*test_nodes.CASES, *test_outside.CASES, *test_workers.CASES)} - {""}
+    others = (*test_nodes.CASES, *test_outside.CASES, *test_workers.CASES, *test_dry_run.CASES)
+    beside = {case.values[-2] for case in others} - {""}
     beside |= {
         "topology-level-not-found",
         "topology-too-small",
