@@ -27,7 +27,9 @@ from core.topology.others import OtherPods
 from core.workload.ungating import is_placed, named, of_pods
 
 BATCH_SECONDS = 0.1
-"""Pods come and go in groups: State gets the sums of their nodes so long after the first of them."""
+"""Pods come and go in groups: State gets the sums of their nodes so long after the first of them, or before the next
+decision.
+"""
 PATIENCE_SECONDS = 5.0
 """A longer wait for the first lists is logged."""
 
@@ -113,10 +115,12 @@ class TopologyNodes:
         yield from self.caches.nodes.catch_up(self._node)
 
     def flush(self) -> Iterator[None]:
-        """Enters what other pods use on the nodes where that has changed, in steps."""
+        """Enters what other pods use on the nodes where that has changed, in steps; also before the scheduler decides, so
+        that a pod that is known counts. Two may run at once: what is entered is what is used then.
+        """
         changed = self.others.take_changed()
-        for place, (node, used) in enumerate(changed.items(), start=1):
-            self.caches.state.set_other_pods(node, used)
+        for place, node in enumerate(changed, start=1):
+            self.caches.state.set_other_pods(node, self.others.used(node))
             if not place % SLICE:
                 yield
         if changed and self.known.is_set():

@@ -194,6 +194,7 @@ class Controller:
         self._follows_pods = self.pods.reflector(client)
         self._pods_wanted = asyncio.Event()
         self.topology = TopologyNodes(self.caches, self.pods, follow=self._pods_wanted.set, wake=self.scheduler.wake)
+        self.scheduler.entering = self.topology.flush
         self.guard: PodGuard | None = None
         if self.settings.guard.enabled:
             of_pods = Managed(self.caches, self.settings, self.owners)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import structlog
 
@@ -91,6 +91,8 @@ class Scheduler:
         self.clock = clock
         self.cycles = 0
         self.taken_back: Callable[[Key], None] = lambda key: None
+        self.entering: Callable[[], Iterator[None]] = lambda: iter(())
+        """Enters, in steps, what State gets together and a decision must know."""
         self._woken = asyncio.Event()
         self._edits_due = 0.0
         self._edits_wait = False
@@ -144,6 +146,8 @@ class Scheduler:
     async def _cycles(self) -> None:
         while True:
             await self._until_woken()
+            for _ in self.entering():
+                await asyncio.sleep(0)
             started = began = resumed = time.monotonic()
             for plan in drain_in_steps(self.state, self.state.policy, self.clock()):
                 if time.monotonic() - resumed >= SLICE_SECONDS:  # webhooks and watches come before the next head

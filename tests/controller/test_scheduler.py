@@ -151,6 +151,20 @@ async def test_a_reservation_and_its_admission_are_one_write() -> None:
     assert (server.patches, told.reasons) == (1, ["QuotaReserved", "Admitted"])
 
 
+async def test_what_decisions_must_know_is_entered_before_each_of_them() -> None:
+    found, server, told = scheduler()
+    queue = found.state.reservations.cluster_queues["cq"]
+    found.state.set_cluster_queue("cq", None)
+
+    def entered() -> Iterator[None]:
+        found.state.set_cluster_queue("cq", queue)
+        yield
+
+    found.entering = entered
+    await until_rest(found, lambda: "Admitted" in told.reasons)
+    assert (found.cycles, server.patches) == (1, 1)
+
+
 async def test_a_workload_that_another_client_wrote_is_read_again_and_keeps_its_reservation() -> None:
     found, server, told = scheduler()
     server.touch("w")
