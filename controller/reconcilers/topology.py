@@ -115,8 +115,8 @@ class TopologyNodes:
         yield from self.caches.nodes.catch_up(self._node)
 
     def flush(self) -> Iterator[None]:
-        """Enters what other pods use on the nodes where that has changed, in steps; also before the scheduler decides, so
-        that a pod that is known counts. Two may run at once: what is entered is what is used then.
+        """Enters what other pods use on the nodes where that has changed, in steps; also before the scheduler decides,
+        so that a pod that is known counts. Two may run at once: what is entered is what is used then.
         """
         changed = self.others.take_changed()
         for place, node in enumerate(changed, start=1):

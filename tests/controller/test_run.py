@@ -46,6 +46,15 @@ async def test_a_new_leader_lists_again_until_every_list_succeeds() -> None:
     assert controller.caches.cluster_queues.get(Key("", "cq")) is not None
 
 
+def test_a_decision_knows_what_other_pods_use() -> None:
+    controller = Controller(cast(Client, Lists([])))
+    controller.topology.others.add("n", {"cpu": 1000})
+    for _ in controller.scheduler.entering():
+        pass
+    placement = controller.caches.state.placement
+    assert placement is not None and placement.others == {"n": {"cpu": 1000, "pods": 1}}
+
+
 def test_the_readiness_of_the_controller_names_a_denied_write() -> None:
     controller = Controller(cast(Client, Lists([])))
     assert controller.complaint == ""
