@@ -57,7 +57,7 @@ class WordsError(ValueError):
     """An option has no value, or one without a meaning."""
 
 
-class Line(NamedTuple):
+class CommandLine(NamedTuple):
     """A command line: the words for the command, and what they say of the connection."""
 
     words: list[str]
@@ -99,7 +99,7 @@ def _plain(words: Sequence[str]) -> list[str]:
     return found
 
 
-def connected(words: Sequence[str]) -> Line:
+def connected(words: Sequence[str]) -> CommandLine:
     """Takes kubectl's options for the connection out of a command line. Raises WordsError."""
     kept: list[str] = []
     given: dict[str, Any] = {}
@@ -108,7 +108,7 @@ def connected(words: Sequence[str]) -> Line:
         word = left.pop(0)
         option, equals, value = word.partition("=")
         if word == "--":
-            return Line([*kept, word, *left], given)
+            return CommandLine([*kept, word, *left], given)
         if option in _CONNECTION_FLAGS:
             if field := _CONNECTION_FLAGS[option]:
                 given[field] = value.lower() != "false"
@@ -120,7 +120,7 @@ def connected(words: Sequence[str]) -> Line:
             _keep(given, option, _CONNECTION[option], value)
         else:
             kept.append(word)
-    return Line(kept, given)
+    return CommandLine(kept, given)
 
 
 def _keep(given: dict[str, Any], option: str, field: str, value: str) -> None:

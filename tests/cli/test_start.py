@@ -94,6 +94,18 @@ def test_the_verbs_import_none_of_the_servers_libraries(tmp_path: Path, words: t
     assert found & HEAVY == set()
 
 
+def test_top_imports_curses_alone_beside_them(tmp_path: Path) -> None:
+    """Without a terminal it ends before it reads; `tests/cli/top` has the rest of what it imports."""
+    found = imported("top", "--kubeconfig", str(kubeconfig(tmp_path / "config", "http://127.0.0.1:1")))
+    assert found & (HEAVY | {"curses", "cli.top.feed"}) == set()
+
+
+def test_only_top_imports_curses_and_its_modules_none_of_the_servers_libraries() -> None:
+    code = "import sys, cli.top.screen, cli.top.feed, cli.top.view; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) & HEAVY == set()
+
+
 def test_what_kubectl_does_imports_even_less() -> None:
     assert imported("get", "--help") & (HEAVY | {"asyncio", "ssl", "yaml", "cli.reader"}) == set()
 
