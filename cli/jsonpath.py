@@ -32,7 +32,7 @@ class JsonPathError(ValueError):
 
 def rendered(template: str, value: object) -> str:
     """Returns a template, with the values that its paths find. Raises JsonPathError."""
-    parts = _parsed(template if "{" in template else f"{{{template if template[:1] in '.[$@' else '.' + template}}}")
+    parts = _parsed(template)
     text, left = _run(parts, 0, value, value, 0)
     if left < len(parts):
         raise JsonPathError("jsonpath: {end} without {range}")

@@ -242,7 +242,7 @@ class Feed:
 
     def _in_queue(self, reader: Reader, place: Key) -> dict[Key, int]:
         where = f"namespaces/{place.namespace}/localqueues" if place.namespace else "clusterqueues"
-        path = f"/apis/{visibility.GROUP}/{visibility.VERSIONS[0]}/{where}/{place.name}/{visibility.SUBRESOURCE}"
+        path = f"/apis/{visibility.GROUP}/{visibility.VERSIONS[0]}/{where}/{place.name}/{visibility.PENDING_WORKLOADS}"
         field = "positionInLocalQueue" if place.namespace else "positionInClusterQueue"
         with contextlib.suppress(ApiError, KeyError, ValueError):
             items = reader.get(path, {"limit": str(visibility.DEFAULT_LIMIT)}).get("items") or ()

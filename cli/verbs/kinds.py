@@ -19,7 +19,7 @@ class Type(NamedTuple):
     @property
     def words(self) -> tuple[str, ...]:
         """All words for it."""
-        return (self.word, self.resource.plural, *self.aliases)
+        return tuple(dict.fromkeys((self.word, self.resource.plural, *self.aliases)))
 
     @property
     def full(self) -> str:

@@ -25,8 +25,7 @@ LIST = {
     ("template", "text"),
     [
         ("{.kind}", "List"),
-        (".kind", "List"),
-        ("kind", "List"),
+        (".kind", ".kind"),
         ("{$.kind}", "List"),
         ("{.items[*].metadata.name}", "a b"),
         ("{.items[0].metadata.name}", "a"),
