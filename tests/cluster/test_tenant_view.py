@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +17,7 @@ import yaml
 
 from api.objects import Raw
 from controller.kube import config
+from core.wire.timestamps import epoch
 from devcluster.controlplane import ControlPlane, Spec
 from seiretsu.client import Queue
 from seiretsu.client.http import Api
@@ -76,7 +78,9 @@ def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
             until(lambda: plane.kubectl("get", "workloads", "-n", "team-b", "-o", "name").stdout != "")
             plane.kubectl(*WAIT, *holds, check=True)
             made = Tenants(plane, tenant(plane, "team-a", directory))
-            plane.kubectl("create", "-f", "-", stdin=job("first", "team-a", 2, "2"), check=True)
+            first = plane.kubectl("create", "-f", "-", "-o", "json", stdin=job("first", "team-a", 2, "2"), check=True)
+            created = epoch(json.loads(first.stdout)["metadata"]["creationTimestamp"])
+            until(lambda: time.time() > created + 2)  # the order of the same second is that of uids
             plane.kubectl("create", "-f", "-", stdin=job("second", "team-a", 1, "1"), check=True)
             until(lambda: len(made.asked(STANDING.format("team-a", "localqueues", "main")).get("workloads") or ()) == 2)
             yield made
