@@ -128,7 +128,7 @@ def of_option(before: Sequence[str], last: str) -> list[str] | None:
         option, begin = (before[-1] if before else ""), last
     prefix = f"{option}=" if equals else ""
     if option in _OUTPUT:
-        formats = ("text", "json", "yaml") if _verb(before) in ("explain", "when") else FORMATS
+        formats = ("text", "json", "yaml") if _verb(before) in ("explain", "when", "why-preempted") else FORMATS
         return [prefix + each for each in formats if each.startswith(begin)]
     if option not in VALUES:
         return None
@@ -156,6 +156,8 @@ def names(words: Sequence[str], incomplete: str) -> list[str]:
     if verb == "create" or (verb in VERBS and kind is None):
         return []
     given = _given(rest)
+    if verb == "top":
+        return of_type(given, CLUSTER_QUEUE, incomplete)
     if kind is None:
         return jobs(given, incomplete)
     return [each for each in of_type(given, kind, incomplete, verb) if each not in rest]

@@ -118,7 +118,7 @@ def line(raw: Raw) -> WorkloadRecord:
     state, since, why = _state(raw)
     return WorkloadRecord(
         key_of(raw),
-        str(owner.get("name", metadata["name"])),
+        clean(str(owner.get("name", metadata["name"]))),
         str(spec.get("queueName", "")),
         str(admission.get("clusterQueue", "")),
         int(spec.get("priority") or 0),

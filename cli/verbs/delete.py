@@ -16,6 +16,7 @@ from api.objects import Raw, Resource, key_of
 from cli.target import FailedError, UsageError
 from cli.verbs.group import group
 from cli.verbs.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from cli.verbs.printing import clean
 from cli.verbs.session import Session, listed, not_found, verb
 from controller.kube.errors import ApiError, Conflict
 
@@ -32,7 +33,7 @@ class OwnedJob(NamedTuple):
 
     def __str__(self) -> str:
         """Returns it as kubectl prints it: jobs.batch/train."""
-        return f"{self.resource.plural}{f'.{self.resource.group}' if self.resource.group else ''}/{self.name}"
+        return clean(f"{self.resource.plural}{f'.{self.resource.group}' if self.resource.group else ''}/{self.name}")
 
 
 @verb("delete", namespaced=True, everywhere=True, writes=True, prints=False)

@@ -125,6 +125,8 @@ def test_durations_are_in_the_unit_that_suits_them() -> None:
         (["list", "workload", "--st"], ["--status"]),
         (["-n", "x", "list", "cq", "--dry-run=cl"], ["--dry-run=client"]),
         (["create", "clusterqueue", ""], []),
+        (["why-preempted", "-o", "y"], ["yaml"]),
+        (["list", "cq", "-o", "w"], ["wide"]),
         (["when", ""], []),
         (["when", "--ru"], ["--run-for"]),
         (["explain", "job", "-"], None),

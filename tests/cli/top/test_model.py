@@ -40,6 +40,7 @@ def test_the_state_of_a_workload(raw: Raw, state: str, why: str) -> None:
 
 def test_what_others_write_cannot_control_the_terminal() -> None:
     assert line(waiting("a", "\x1b]0;owned\x07")).why == " ]0;owned "
+    assert line(waiting("a\x1b[2J")).job == "a [2J"
 
 
 def changes(*found: tuple[Callable[[Raw], object], Raw]) -> list[RecordChange]:

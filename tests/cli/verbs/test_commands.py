@@ -285,6 +285,12 @@ def test_delete_workload_of_another_name_says_which_is_meant(run: Run) -> None:
     assert 'workloads.kueue.x-k8s.io "alnoe" not found in namespace team-a: did you mean alone?' in err
 
 
+def test_the_name_of_a_job_cannot_control_the_terminal(run: Run) -> None:
+    named = workload("w", owner="a\x1b[2Jb")
+    _, out, _, _ = run(lambda asked: Reply(named), "delete", "workload", "w", "--dry-run=client")
+    assert out == "jobs.batch/a [2Jb deleted (client dry run)\n"
+
+
 def test_delete_all_workloads(run: Run) -> None:
     _, out, _, asked = run(of_deletion, "delete", "workload", "--all", "--dry-run=client")
     assert out.splitlines() == [
