@@ -82,6 +82,12 @@ class Arena:
             admission = placed
         return admission
 
+    def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
+        """Whether ``place`` would complete the admission, as usage is now."""
+        if len(self.kinds) == 1:
+            return self.further[self.kinds[0].name].has_room(workload, admission, replaced=replaced)
+        return not isinstance(self.place(workload, admission, replaced=replaced), Shortage)
+
     def _limiting(self, usage: Usage) -> Iterator[tuple[FurtherCapacity, Amounts]]:
         for name, amounts in usage.further.items():
             if name in self.further:

@@ -82,6 +82,11 @@ class FurtherCapacity(Capacity[Hashable], Protocol):
         replaces does not count when this is called.
         """
 
+    def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
+        """Whether ``place`` would complete the admission, as usage is now: a search for victims asks it again and
+        again.
+        """
+
 
 class CapacityKind(Protocol):
     """A kind of further capacity. State is created with those in use."""

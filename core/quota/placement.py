@@ -40,7 +40,7 @@ from core.model.policy import TopologyPolicy
 from core.quota.capacity import Amounts, Shortage
 from core.quota.reservations import put
 from core.quota.usage import Reservation
-from core.topology import Asked, Domains, Misfit, Options, place, replacement
+from core.topology import Asked, Domains, Misfit, Options, has_room, place, replacement
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree
 from core.wire import decode
@@ -301,6 +301,18 @@ class PlacementCapacity:
             return found
         pod_sets = tuple(_completed(given, found, delayed) for given in admission.pod_sets)
         return replace(admission, pod_sets=pod_sets)
+
+    def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
+        """Whether ``place`` would complete the admission, as usage is now."""
+        rules = self._rules.get(admission.cluster_queue)
+        if rules is not None and replaced is None and not workload.unhealthy_nodes:
+            asked, _ = self._asked(workload, admission, rules, None)
+            if isinstance(asked, Shortage):
+                return False
+            if len(asked) == 1:
+                ((flavor, requests),) = asked.items()
+                return has_room(self._domains[flavor], requests, self._options)
+        return not isinstance(self.place(workload, admission, replaced=replaced), Shortage)
 
     def _asked(
         self, workload: Workload, admission: Admission, rules: _Rules, replaced: Reservation | None

@@ -328,7 +328,7 @@ def node_filter(
 class Exclusions:
     """Why pods with a filter cannot run on nodes. Nodes that are alike in what the filter reads are compared once."""
 
-    __slots__ = ("_by_name", "_filter", "_keys", "_known")
+    __slots__ = ("_by_name", "_filter", "_keys", "_known", "_taints_only")
 
     def __init__(self, selected: Filter) -> None:
         requirements = [requirement for term in selected.affinity or () for requirement in term]
@@ -337,9 +337,12 @@ class Exclusions:
         self._by_name = NODE_NAME in keys
         self._keys = tuple(sorted(keys - {NODE_NAME}))
         self._known: dict[Hashable, str] = {}
+        self._taints_only = selected.affinity is None and not selected.node_selector
 
     def why(self, node: Node) -> str:
         """Why pods cannot run on a node, '' if they can."""
+        if self._taints_only and not node.taints:
+            return ""
         labels = node.labels
         alike = (node.taints, node.name if self._by_name else "", tuple([labels.get(key) for key in self._keys]))
         found = self._known.get(alike)

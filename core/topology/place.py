@@ -63,6 +63,25 @@ def place(
     return found
 
 
+def has_room(domains: Domains, requests: Sequence[Asked], options: Options) -> bool:
+    """Whether ``place`` would find domains for all of them. For one pod set of a shape that was counted before, this
+    costs less: where one domain has enough whole slices, those below it have too.
+    """
+    asked = requests[0]
+    key = (id(asked.pod_set), asked.implied, options, domains.unused)
+    alone = len(requests) == 1 and not asked.updates and asked.previous is None and not options.elastic
+    found = domains.counted.asked.get(key) if alone else None
+    if found is not None and found[0] is asked.pod_set:
+        _, wanted, counted = found
+        counted.follow(domains)
+        need = asked.count // wanted.size
+        if not counted.scores and not _may_balance(wanted, options) and counted.tree.leaves.present:
+            if wanted.required:
+                return _one(counted, wanted, wanted.level, need, leader=False) is not None
+            return not isinstance(_choose(counted, wanted, need, leader=False)[1], Shortfall)
+    return not any(isinstance(each, Misfit) for each in place(domains, requests, options).values())
+
+
 def _answer(domains: Domains, asked: Asked, options: Options) -> TopologyAssignment | Misfit:
     """The assignment of one pod set, or why it does not fit, as it was found for an equal one if nothing has changed
     since. Equal pod sets of many workloads are one value (``core.wire.decode``).

@@ -82,6 +82,9 @@ class Licences:
                 return Shortage("NoLicence", text, frozenset((flavor,)))
         return admission
 
+    def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
+        return not isinstance(self.place(workload, admission, replaced=replaced), Shortage)
+
 
 @dataclass(frozen=True)
 class LicenceKind:
@@ -138,6 +141,9 @@ class Desks:
             if (0 if empty else self.used.get(desk, 0)) + pods.count <= places:
                 return replace(admission, pod_sets=(replace(pods, usage={**pods.usage, desk: pods.count}),))
         return Shortage("NoDesk", "no desk has room", frozenset(pods.flavors.values()))
+
+    def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
+        return not isinstance(self.place(workload, admission, replaced=replaced), Shortage)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,9 @@ class Preemptor(Struct, gc=False):
                 return False
         if room.admission is None:
             return True
-        return not isinstance(self.place(room.admission, room.replaced), Shortage)
+        found = self.arena.has_room(self.head.workload, room.admission, replaced=room.replaced)
+        self.short = self.short or not found
+        return found
 
     def place(self, admission: Admission, replaced: Reservation | None, *, empty: bool = False) -> Admission | Shortage:
         """Returns the admission with what the further capacities decide, or what the first lacks (``Arena.place``)."""

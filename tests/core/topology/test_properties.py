@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.model import Node, PodSet, TopologyAssignment, TopologyRequest
-from core.topology import Asked, Domains, Misfit, Options, place
+from core.topology import Asked, Domains, Misfit, Options, has_room, place
 from core.topology.counts import Counts, Shape, counts, node_filter, requests_of
 from core.topology.place import most
 from core.topology.request import Goal, goal
@@ -192,6 +192,17 @@ def test_counts_after_a_history_are_those_computed_afresh(world: World, history:
         place(copy, world.asked, world.options) == place(rebuilt(copy, world), world.asked, world.options)
         for copy in copies
     )
+
+
+@RANDOM
+@given(worlds(), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.integers(-2, 3)), max_size=10))
+def test_there_is_room_exactly_where_domains_are_found(world: World, history: list[tuple[int, int, int]]) -> None:
+    here = world.used()
+    for host, cpu, count in [(0, 0, 0), *history]:
+        here.add((f"x{host}",), {CPU: cpu}, count)
+        found = has_room(here, world.asked, world.options)
+        placed = place(here, world.asked, world.options)
+        assert found is not any(isinstance(each, Misfit) for each in placed.values())
 
 
 @RANDOM
