@@ -208,11 +208,11 @@ def preemption(policy: SchedulingPolicy) -> float:
     return best_of(5, preempt)[0]
 
 
-def memory(number: int = 20_000) -> float:
-    """Bytes of a pending workload, decoded from its object and queued."""
+def memory(number: int = 20_000, *, alike: bool = False) -> float:
+    """Bytes of a pending workload, decoded from its object and queued; with ``alike`` all ask for the same."""
     state = cluster(queues=10, cohorts=1, pending=0, admitted=0)
     context = decode.WorkloadContext()
-    texts = [json.dumps(raw_workload(index)) for index in range(number)]
+    texts = [json.dumps(raw_workload(index * 1500 if alike else index)) for index in range(number)]
     gc.collect()
     tracemalloc.start()
     for text in texts:

