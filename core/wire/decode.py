@@ -573,7 +573,7 @@ def _shared_conditions(raws: Iterable[Raw]) -> tuple[Condition, ...]:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)  # a text may have 32 KB
 def _condition_values(raws: tuple[tuple[str, str, str, str, str | None, int], ...]) -> tuple[Condition, ...]:
     return tuple(
         Condition(
