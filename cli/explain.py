@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -25,17 +25,18 @@ from api.objects import Raw, Resource, key_of
 from cli import live, target
 from cli.cluster_state import ClusterState
 from cli.explained import jobs_of, plain, text
+from cli.named import Output, completed, is_named, parts_of, sought, without_workload, workload_of
 from cli.reader import Reader
 from cli.standing import Standing, standing, with_summary
-from cli.target import As, AsGroup, Context, Kubeconfig, Namespace, UsageError
+from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
 from controller.settings import ControllerSettings
 from core.explain.analysis import explain
 from core.explain.explanation import Explanation
-from core.explain.parts import Parts, needed, parts
+from core.explain.parts import needed
 from core.jobs import meta
-from core.jobs.kind import JobKind, owner_of
+from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL, BATCH_JOB
-from core.jobs.pod_owners import POD_OWNERS, PodOwner, replicas
+from core.jobs.pod_owners import PodOwner
 from core.model import Key
 from core.model.messages import WAITS
 from core.model.owner import owner
@@ -51,8 +52,6 @@ JUDGED_BY = (
     resources.WORKLOADS,
 )
 """Kinds of which all objects are needed to compute a decision of the cycle."""
-
-Output = Annotated[Literal["text", "json", "yaml"], typer.Option("--output", "-o", help="How to print it.")]
 
 
 def command(
@@ -138,7 +137,7 @@ def asked(reader: Reader, name: str, namespace: str) -> tuple[live.Seen, Standin
     if answer is None or not isinstance(kind, PodOwner):
         return found, answer
     here = [each for each in found.objects if each["metadata"].get("namespace") == namespace]
-    of_parts = _parts(kind, here, wanted)
+    of_parts = parts_of(kind, here, wanted)
     return found, with_summary(answer, of_parts.summary if of_parts is not None else "")
 
 
@@ -174,13 +173,6 @@ def _job_name(workload: Raw) -> str:
     return by.name if by is not None else ""
 
 
-def completed(given: Raw, incomplete: str) -> list[str]:
-    """Returns what the name of a job may become, for the completion of a shell."""
-    from cli.completion import jobs
-
-    return jobs(given, incomplete)
-
-
 def explanation(
     found: live.Seen, name: str, namespace: str, now: float, chosen: ControllerSettings | None = None
 ) -> Explanation | str:
@@ -195,41 +187,6 @@ def explanation(
     return answer(found.objects, name, namespace, now, chosen)
 
 
-def workload_of(objects: list[Raw], name: str, namespace: str) -> Raw | None:
-    """Returns the Workload that an argument names, the newest of its job; None if there is none."""
-    here = [each for each in objects if each["metadata"].get("namespace") == namespace]
-    kind, wanted = sought(name)
-    if isinstance(kind, PodOwner):
-        of_parts = _parts(kind, here, wanted)
-        return of_parts.shown if of_parts is not None else None
-    found = [each for each in here if each["kind"] == "Workload" and _is(each, wanted, kind)]
-    return max(found, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None)
-
-
-def sought(name: str) -> tuple[JobKind | PodOwner | None, str]:
-    """The kind of object that an argument names, and the name; no kind for a Workload. Raises UsageError for a kind
-    that is not queued.
-    """
-    prefix, slash, rest = name.rpartition("/")
-    if not slash:
-        return BATCH_JOB, rest
-    kind = prefix.partition(".")[0].lower()
-    if kind in ("workload", "workloads", "wl"):
-        return None, rest
-    known: dict[str, JobKind | PodOwner] = {}
-    kinds: tuple[JobKind | PodOwner, ...] = (*POD_OWNERS, *ALL)
-    for each in kinds:
-        for word in (each.resource.kind.lower(), each.resource.plural, getattr(each, "singular", "")):
-            known.setdefault(word, each)
-    if kind not in known or not rest:
-        close = get_close_matches(kind, [word for word in (*known, "workload") if word], n=1)
-        hint = (
-            f": did you mean {close[0]}/{rest}?" if close else "; write KIND/NAME, for example job/NAME or jobset/NAME"
-        )
-        raise UsageError(f"there is no kind {prefix!r} that is queued{hint}")
-    return known[kind], rest
-
-
 def answer(
     objects: list[Raw], name: str, namespace: str, now: float, chosen: ControllerSettings | None = None
 ) -> Explanation | str:
@@ -239,10 +196,10 @@ def answer(
     kind, wanted = sought(name)
     of_parts = None
     if isinstance(kind, PodOwner):
-        of_parts = _parts(kind, here, wanted)
+        of_parts = parts_of(kind, here, wanted)
         found = [of_parts.shown] if of_parts else []
     else:
-        found = [w for w in workloads if _is(w, wanted, kind)]
+        found = [w for w in workloads if is_named(w, wanted, kind)]
     if not found:
         return without_workload(kind, here, wanted, namespace)
     world = ClusterState(_as_marked(chosen or ControllerSettings(), workloads))
@@ -277,11 +234,11 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
     here = [o for o in seen.objects if o["metadata"].get("namespace") == namespace]
     kind, wanted = sought(name)
     if isinstance(kind, PodOwner):
-        of_parts = _parts(kind, here, wanted)
+        of_parts = parts_of(kind, here, wanted)
         if of_parts is None:
             return without_workload(kind, here, wanted, namespace)
         return replace(_by_status(of_parts.shown), summary=of_parts.summary, unseen=seen.unseen)
-    found = [o for o in here if o["kind"] == "Workload" and _is(o, wanted, kind)]
+    found = [o for o in here if o["kind"] == "Workload" and is_named(o, wanted, kind)]
     job = next((o for o in here if kind and (o["kind"], o["metadata"]["name"]) == (kind.kind, wanted)), None)
     if not found and (kind is None or job is None or not meta.queue_name(job)):
         if job is None and seen.hides((kind or BATCH_JOB).resource):
@@ -293,13 +250,6 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
         reason, message = _last_wait(o for o in seen.objects if o["kind"] == "Event")
         told = replace(told, reason=reason, message=message or "no reason is recorded yet")
     return replace(told, unseen=seen.unseen)
-
-
-def _parts(kind: PodOwner, here: list[Raw], wanted: str) -> Parts | None:
-    """Returns what is queued of an object whose pods are queued; None if that is nothing."""
-    asked = (kind.resource.kind, wanted)
-    owner_of_pods = next((o for o in here if (o["kind"], o["metadata"]["name"]) == asked), None)
-    return parts(kind, owner_of_pods, here) if owner_of_pods is not None else None
 
 
 def _by_status(workload: Raw) -> Explanation:
@@ -337,41 +287,3 @@ def _last_wait(events: Iterable[Raw]) -> tuple[str, str]:
     told = [each for each in events if each.get("message", "").startswith(WAITS)]
     newest = max(told, key=lambda each: str(each.get("lastTimestamp") or ""), default={})
     return newest.get("reason", ""), newest.get("message", "")
-
-
-def without_workload(kind: JobKind | PodOwner | None, here: list[Raw], wanted: str, namespace: str) -> str:
-    """Returns why there is nothing to explain: no such job, one that is not managed, or one without a Workload yet."""
-    if kind is None:
-        return f"there is no Workload {wanted} in namespace {namespace}; see kubectl get workloads -n {namespace}"
-    named = kind.resource.kind
-    jobs = [each for each in here if each["kind"] == named]
-    job = next((each for each in jobs if each["metadata"]["name"] == wanted), None)
-    if job is None:
-        close = get_close_matches(wanted, [each["metadata"]["name"] for each in jobs], n=1)
-        hint = f": did you mean {close[0]}?" if close else f"; see kubectl get {kind.resource.plural} -n {namespace}"
-        return f"there is no {named} {wanted} in namespace {namespace}{hint}"
-    if isinstance(kind, PodOwner) and kind.of_another(job):
-        return f"{named} {wanted} has no Workload: its pods have that of the object that created it"
-    queue = meta.queue_name(job)
-    if not queue:
-        return (
-            f"{named} {wanted} does not wait: it names no queue (label {Label.QUEUE_NAME}), so it has no Workload"
-            " and Kubernetes runs it immediately"
-        )
-    if isinstance(kind, PodOwner) and not replicas(job):
-        return f"{named} {wanted} has 0 replicas, so there are no pods that could wait"
-    if isinstance(kind, JobKind) and kind.finished(job) is not None:
-        return f"{named} {wanted} has finished, and its Workload is deleted"
-    chosen = meta.priority_class(job)
-    known = f"; it names WorkloadPriorityClass {chosen}, which must exist" if chosen else ""
-    return (
-        f"{named} {wanted} names queue {queue} but has no Workload yet{known}; "
-        f"kubectl describe {named.lower()} {wanted} -n {namespace} shows more, "
-        "if the controller runs and manages the namespace"
-    )
-
-
-def _is(workload: Raw, name: str, kind: JobKind | None) -> bool:
-    metadata = workload["metadata"]
-    of_job = kind is not None and owner(workload) == owner_of(kind, Key(metadata["namespace"], name))
-    return bool(metadata["name"] == name) or of_job

@@ -20,7 +20,7 @@ import typer
 from api import quantity
 from api.names import Condition, Kind
 from api.objects import key_of
-from cli import completion, explain, live, scenario, target
+from cli import completion, explain, live, named, scenario, target
 from cli.cluster_state import ClusterState
 from cli.explained import hidden
 from cli.reader import Reader
@@ -76,7 +76,7 @@ def command(
         str, typer.Option(help="How much longer each workload runs; else the median of those that finished.")
     ] = "",
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
-    output: explain.Output = "text",
+    output: named.Output = "text",
 ) -> None:
     """Report when a waiting Job probably starts, and what that is based on."""
     with target.failing("when", output, ValueError):
@@ -84,7 +84,7 @@ def command(
         given = scenario.duration(run_for) if run_for else None
         here = target.target(kubeconfig, context, as_user, as_group).connection()
         namespace = namespace or here.namespace
-        explain.sought(name)
+        named.sought(name)
         with Reader(here) as reader:
             here_found, answered = explain.asked(reader, name, namespace)
             known = told(answered.forecast, f"{namespace}/{name}") if answered is not None and given is None else None
@@ -135,7 +135,7 @@ def when(
     """Returns when a Job starts, as far as the objects that the user may read tell it; a sentence if there is no such
     Job.
     """
-    workload = explain.workload_of(found.objects, name, namespace)
+    workload = named.workload_of(found.objects, name, namespace)
     if workload is None:
         told = explain.explanation(found, name, namespace, now, chosen.controller if chosen is not None else None)
         return (

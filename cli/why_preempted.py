@@ -14,7 +14,7 @@ import typer
 from api import resources
 from api.names import Label
 from api.objects import Raw
-from cli import explain, preempted, target
+from cli import named, preempted, target
 from cli.preempted import ShownPreemption, ShownPreemptor
 from cli.reader import Reader
 from cli.target import As, AsGroup, Context, FailedError, Kubeconfig, Namespace, UnreadableError
@@ -28,7 +28,7 @@ def command(
         typer.Argument(
             metavar="JOB|WORKLOAD",
             help="A Job, jobset/NAME, deployment/NAME, workload/NAME.",
-            autocompletion=lambda ctx, incomplete: explain.completed(ctx.params, incomplete),
+            autocompletion=lambda ctx, incomplete: named.completed(ctx.params, incomplete),
         ),
     ],
     namespace: Namespace = "",
@@ -36,13 +36,13 @@ def command(
     context: Context = "",
     as_user: As = "",
     as_group: AsGroup = None,
-    output: explain.Output = "text",
+    output: named.Output = "text",
 ) -> None:
     """Report which workload preempted a job, by which rule, when, and what avoids it."""
     with target.failing("why-preempted", output):
         here = target.target(kubeconfig, context, as_user, as_group).connection()
         namespace = namespace or here.namespace
-        explain.sought(name)
+        named.sought(name)
         with Reader(here) as reader, target.reached(here.server):
             workload = _workload(reader, name, namespace)
             about = f"involvedObject.kind=Workload,involvedObject.name={workload['metadata']['name']},reason=Preempted"
@@ -61,16 +61,16 @@ def _workload(reader: Reader, name: str, namespace: str) -> Raw:
     """The Workload of a job, the newest one. Raises UnreadableError without the right to list them in the namespace,
     FailedError if there is none.
     """
-    kind, wanted = explain.sought(name)
+    kind, wanted = named.sought(name)
     found = reader.list(resources.WORKLOADS, namespace)
     if found is None:
         raise UnreadableError(f"you may not list workloads in namespace {namespace}: ask for that right")
     for each in needed(kind) if isinstance(kind, PodOwner) else ():
         found += reader.list(each, namespace) or []
-    workload = explain.workload_of(found, name, namespace)
+    workload = named.workload_of(found, name, namespace)
     if workload is None:
         jobs = reader.list(kind.resource, namespace) if kind is not None else []
-        raise FailedError(explain.without_workload(kind, [*found, *(jobs or [])], wanted, namespace))
+        raise FailedError(named.without_workload(kind, [*found, *(jobs or [])], wanted, namespace))
     return workload
 
 

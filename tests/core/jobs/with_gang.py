@@ -22,8 +22,8 @@ def main(scenario: str, config: str) -> None:
 
     from api.configuration import load
     from api.objects import Resource
-    from cli.explain import sought
     from cli.main import application
+    from cli.named import sought
     from controller.run import rights, watched
     from core.jobs import owners, page
     from webhook import chart, configuration_table, hooks
