@@ -93,10 +93,20 @@ def command(
             pods, unseen = _pods(reader, found, told, name, namespace, now)
     told = replace(told, unseen=(*told.unseen, *unseen))
     jobs = {**(answered.jobs if answered is not None else {}), **jobs_of(found.objects)}
+    expected = answered.forecast if answered is not None else None
     if output == "text":
-        typer.echo(text(told, jobs, pods), nl=False)
+        typer.echo(text(told, jobs, pods) + starts(expected), nl=False)
     else:
-        typer.echo(target.written(plain(told, pods, jobs), output), nl=False)
+        typer.echo(target.written({**plain(told, pods, jobs), "forecast": expected}, output), nl=False)
+
+
+def starts(forecast: Raw | None) -> str:
+    """Returns the line about the forecast of the server; '' if it has none."""
+    if forecast is None:
+        return ""
+    if "message" in forecast:
+        return f"\nIt {forecast['message']}: forecast {forecast['ageSeconds']} s ago, from {forecast['restsOn']}\n"
+    return f"\nIt is not known when it starts: {forecast['unknown']}\n" if "unknown" in forecast else ""
 
 
 def settings(config: Path | None) -> ControllerSettings:

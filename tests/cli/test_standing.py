@@ -137,3 +137,29 @@ def test_a_job_that_lacks_nothing_has_its_reason() -> None:
 
     told = document.read(stands(flavors=[], message="behind another", positionInClusterQueue=0))
     assert sentence(told) == "queue position 1 of 3 in ClusterQueue cq: behind another"
+
+
+EXPECTED = {
+    "ageSeconds": 12,
+    "p10Seconds": 300,
+    "p50Seconds": 720,
+    "p90Seconds": 2400,
+    "message": "starts in about 12 min (5 to 40)",
+    "restsOn": "jobs in LocalQueue lq",
+}
+
+
+def test_explain_and_when_show_the_forecast_of_the_server(tmp_path: Path) -> None:
+    for command, shown in (
+        ("explain", "It starts in about 12 min (5 to 40): forecast 12 s ago, from jobs in LocalQueue lq\n"),
+        ("when", "forecast 12 s ago, from jobs in LocalQueue lq\n"),
+    ):
+        done, _ = run(tmp_path, tenant(Reply(stands(forecast=EXPECTED))), command, "job-next")
+        assert "starts in about 12 min (5 to 40)" in done.output
+        assert shown in done.output
+
+
+def test_explain_says_why_the_server_does_not_know_when_it_starts(tmp_path: Path) -> None:
+    unknown = {"ageSeconds": 1, "unknown": "the forecast was not played to its end"}
+    done, _ = run(tmp_path, tenant(Reply(stands(forecast=unknown))), "explain", "job-next")
+    assert done.output.endswith("It is not known when it starts: the forecast was not played to its end\n")
