@@ -1,6 +1,6 @@
 """How good forecasts of starts are, and what they cost: ``python -m bench.forecast [--cost] [TRACE...]``.
 
-Each trace is played by the simulator, which knows how long every job runs; every four minutes the State is taken as it
+Each trace is played by the simulator, which knows how long every job runs; every six minutes the State is taken as it
 is then, and forecast with no more than what the jobs that have finished by then have taught. A forecast is judged when
 its job starts, as in a cluster (``core.forecast.accuracy``). Beside it: the median of the waits of earlier jobs of the
 same queue, which is what people do by hand. The first quarter of the jobs only teaches.
@@ -31,6 +31,7 @@ from msgspec.structs import replace
 
 from api.objects import Key
 from core.forecast.accuracy import MOMENTS, SHORT_WAIT_SECONDS, Record
+from core.forecast.calibration import Calibration
 from core.forecast.forecast import forecast, forecast_in_steps
 from core.forecast.learned import LearnedRunTimes
 from core.forecast.run_times import RunTimes, known
@@ -53,8 +54,8 @@ from core.state.state import State
 from seiretsu.client.estimate import estimate
 
 START: Final = 1_700_000_000.0
-EVERY_SECONDS: Final = 240.0
-RUNS: Final = 12
+EVERY_SECONDS: Final = 360.0
+RUNS: Final = 8
 QUEUES, CPUS = 4, 128
 CPU: Final = FlavorResource("default", "cpu")
 
@@ -79,7 +80,7 @@ def named(spread: float) -> Draw:
     def draw(chance: random.Random) -> tuple[str, int, float]:
         kind = chance.randrange(8)
         cpu = (1, 2, 4, 8, 8, 16, 16, 32)[kind]
-        return f"kind{kind}x", cpu, (300, 600, 240, 900, 1800, 600, 1200, 2400)[kind] * chance.lognormvariate(0, spread)
+        return f"kind{kind}x", cpu, (300, 600, 240, 400, 1800, 600, 1200, 2400)[kind] * chance.lognormvariate(0, spread)
 
     return draw
 
@@ -127,12 +128,12 @@ def trace(draw: Draw, jobs: int, *, load: float = 1.05, burst: int = 1, urgent: 
 
 
 TRACES: Final[dict[str, Callable[[], list[TracedJob]]]] = {
-    "steady": lambda: trace(named(0.3), 900),
-    "bursty": lambda: trace(named(0.3), 900, burst=90, load=0.8),
-    "preemptive": lambda: trace(named(0.3), 900, urgent=0.1),
-    "heavy-tailed": lambda: trace(named(1.2), 900),
-    "lublin": lambda: trace(lublin, 900),
-    "downey": lambda: trace(downey(), 900),
+    "steady": lambda: trace(named(0.3), 400),
+    "bursty": lambda: trace(named(0.3), 400, burst=50, load=0.8),
+    "preemptive": lambda: trace(named(0.3), 400, urgent=0.1),
+    "heavy-tailed": lambda: trace(named(1.2), 400),
+    "lublin": lambda: trace(lublin, 400),
+    "downey": lambda: trace(downey(), 400),
 }
 
 
@@ -146,7 +147,9 @@ def queues(count: int, cohorts: int, cpus: int, *, preemption: bool = False) -> 
         name, groups = f"cq-{number}", (ResourceGroup(("cpu",), ("default",)),)
         quotas = {CPU: Quota(cpus * 1000)}
         cohort = f"cohort-{number % cohorts}"
-        queue = ClusterQueue(name, cohort, groups, quotas, namespace_selector=Selector(), preemption=rules)
+        queue = ClusterQueue(
+            name=name, cohort=cohort, groups=groups, quotas=quotas, namespace_selector=Selector(), preemption=rules
+        )
         state.set_cluster_queue(name, queue)
         state.set_local_queue(Key("ns", f"lq-{number}"), LocalQueue(Key("ns", f"lq-{number}"), name))
     return state
@@ -182,17 +185,20 @@ def play(jobs: list[TracedJob], *, preemption: bool = False) -> Judged:
     simulation = Simulation(state, arrivals, start=START)
     learned, records, done = LearnedRunTimes(), defaultdict[Key, Record](Record), set[Key]()
     by_hand: dict[Key, float] = {}
+    calibration = Calibration()
     waits: dict[str, list[float]] = defaultdict(list)
     now, due, begun = 0.0, EVERY_SECONDS, set[Key]()
     while (at := simulation.next(now)) is not None:
         while at > due:
             _learn(simulation, learned, done, due)
-            _ask(state, learned.run_time, due, records)
+            _ask(state, learned.run_time, due, records, calibration)
             due += EVERY_SECONDS
         now = at
         simulation.advance(now)
         simulation.schedule(now)
-        _started(simulation, begun, waits, by_hand)
+        for key in _started(simulation, begun, waits, by_hand):
+            for expected, took in records[key].multiples(START + now):
+                calibration.add(expected, took)
     return _judged(simulation, arrivals, records, by_hand)
 
 
@@ -203,16 +209,21 @@ def _learn(simulation: Simulation, learned: LearnedRunTimes, done: set[Key], now
             learned.add(course.arrival.workload, course.finished - course.attempts[-1].started)
 
 
-def _ask(state: State, run_times: RunTimes, now: float, records: dict[Key, Record]) -> None:
+def _ask(state: State, run_times: RunTimes, now: float, records: dict[Key, Record], calibration: Calibration) -> None:
     for arena in state.reservations.arenas:
         about = situation(state, arena, START + now)
         if about.waiting:
             for start in forecast(about, run_times, int(now), runs=RUNS).starts.values():
-                records[start.key].add(start)
+                records[start.key].add(calibration.corrected(start), start.p50)
 
 
-def _started(simulation: Simulation, begun: set[Key], waits: dict[str, list[float]], by_hand: dict[Key, float]) -> None:
-    """Keeps the waits of what has started, and for what has arrived what people would expect of these."""
+def _started(
+    simulation: Simulation, begun: set[Key], waits: dict[str, list[float]], by_hand: dict[Key, float]
+) -> list[Key]:
+    """Keeps the waits of what has started, and for what has arrived what people would expect of these; returns what has
+    started.
+    """
+    new = []
     for key, each in simulation.workloads.items():
         course = simulation.timeline.courses[key]
         if key not in by_hand:
@@ -220,7 +231,9 @@ def _started(simulation: Simulation, begun: set[Key], waits: dict[str, list[floa
             by_hand[key] = guess.median if guess is not None else math.nan
         if course.attempts and key not in begun:
             begun.add(key)
+            new.append(key)
             waits[each.queue].append(course.attempts[0].started - course.arrival.at)
+    return new
 
 
 def _judged(

@@ -35,6 +35,7 @@ from controller.forecasts.messages import (
 )
 from controller.kube.log import get_logger
 from core.forecast.accuracy import Record
+from core.forecast.calibration import Calibration
 from core.forecast.learned import LearnedRunTimes, ran
 from core.forecast.newcomers import Kind, kind_of
 from core.forecast.situation import Situation, situation
@@ -92,6 +93,7 @@ class Forecasts:
         self._starts: dict[Key, StartForecast] = {}
         self._newcomers: dict[Kind, StartForecast] = {}
         self._records: dict[Key, Record] = {}
+        self._calibration = Calibration()
         self._seen: dict[str, _Seen] = {}
         self._ended: list[tuple[Workload, float]] = []
         self._process: asyncio.subprocess.Process | None = None
@@ -130,7 +132,7 @@ class Forecasts:
         return found if found is not None and self.clock() - found.at <= TOO_OLD_SECONDS else None
 
     def _oldest(self) -> float:
-        waiting = [seen.answered for seen in self._seen.values() if seen.about.waiting]
+        waiting = [seen.about.now for seen in self._seen.values() if seen.about.waiting]
         return max(0.0, self.clock() - min(waiting)) if waiting else 0.0
 
     # What happens to workloads.
@@ -160,6 +162,8 @@ class Forecasts:
         for verdict in record.verdicts(workload.created, reserved.since):
             self._error.labels(verdict.moment).observe(verdict.error)
             self._judged.labels(verdict.moment, str(verdict.inside).lower()).inc()
+        for expected, took in record.multiples(reserved.since):
+            self._calibration.add(expected, took)
 
     def learn(self, workload: Workload) -> None:
         """Counts the run time of a finished workload, if it has one."""
@@ -210,13 +214,16 @@ class Forecasts:
         arenas = self.caches.state.reservations.arenas
         for gone in self._seen.keys() - arenas.keys():
             del self._seen[gone]
+        for name in [each for each in sorted(arenas) if each not in self._seen]:
+            if name in self.caches.state.reservations.arenas:  # first answers for all, before better ones for any
+                spent += await self._ask(name, quick=True)
         for name in sorted(arenas, key=lambda name: self._seen[name].answered if name in self._seen else 0.0):
             if name in self.caches.state.reservations.arenas:
                 spent += await self._ask(name)
                 await asyncio.sleep(0)
         return spent
 
-    async def _ask(self, name: str) -> float:
+    async def _ask(self, name: str, *, quick: bool = False) -> float:
         """Asks about one arena, unless nothing that matters has changed."""
         now, before = self.clock(), self._seen.get(name)
         about = situation(self.caches.state, name, now, self.life)
@@ -238,9 +245,9 @@ class Forecasts:
             await self._send(Ended(ended[place : place + AT_ONCE]))
         keys = [each.key for each in about.waiting], [each.key for each in about.holding]
         bare = _without_workloads(about)
-        await self._send(Question(bare, *keys, seed=int(now)))
+        await self._send(Question(bare, *keys, seed=int(now), quick=quick))
         spent = await self._answers(name)
-        self._seen[name] = _Seen(workloads, about, now)
+        self._seen[name] = _Seen(workloads, about, 0.0 if quick else now)
         return spent
 
     async def _answers(self, name: str) -> float:
@@ -253,7 +260,7 @@ class Forecasts:
                     for each in starts:
                         self._enter(each)
                 case Newcomers(starts):
-                    self._newcomers.update(starts)
+                    self._newcomers.update((kind, self._calibration.corrected(each)) for kind, each in starts)
                     self._forget_old()
                 case Answer():
                     self._seconds.inc(max(0.0, message.seconds - spent))
@@ -266,9 +273,9 @@ class Forecasts:
         workload = self.caches.state.workloads.get(start.key)
         if workload is None or workload.holds(Condition.QUOTA_RESERVED):
             return
-        self._starts[start.key] = start
+        told = self._starts[start.key] = self._calibration.corrected(start)
         if start.known and not workload.evictions:
-            self._records.setdefault(start.key, Record()).add(start)
+            self._records.setdefault(start.key, Record()).add(told, start.p50)
 
     def _forget_old(self) -> None:
         now = self.clock()

@@ -43,12 +43,15 @@ class Ended(Struct):
 
 
 class Question(Struct):
-    """A situation whose workloads are given by their keys. Those of the arena that are not named are forgotten."""
+    """A situation whose workloads are given by their keys. Those of the arena that are not named are forgotten.
+    ``quick``: the first answer is enough.
+    """
 
     about: Situation
     waiting: list[Key]
     holding: list[Key]
     seed: int
+    quick: bool = False
 
 
 class Starts(Struct):

@@ -1,8 +1,8 @@
 """The process that makes forecasts: ``python -m controller.forecasts.worker``, started by ``controller.forecasts``.
 
-Its own process, because a long computation in a thread delays admission calls by as much as one in the event loop
-(docs/performance.md has both). It keeps the workloads that it was sent, so that a question costs those that changed.
-It has no network, no files and no clock but the one that limits its work.
+Its own process, because a thread that computes for long shares one interpreter lock with the event loop. It keeps the
+workloads that it was sent, so that a question costs those that changed. It has no network, no files and no clock but
+the one that limits its work.
 """
 
 from __future__ import annotations
@@ -79,11 +79,14 @@ class ForecastProcess:
                 if found is None or step.final:
                     self._tell(step, began)
                 found = step
+                if question.quick:
+                    break
             if time.process_time() - began > MOST_SECONDS or os.getppid() != self._parent:
                 break
-        if found is not None and not found.final:
+        if found is not None and not found.final and not question.quick:
             self._tell(found, began)
-        self._newcomers(about, question.seed, began)
+        if not question.quick:
+            self._newcomers(about, question.seed, began)
         gc.collect()
         self.send(Answer(arena, about.now, final=True, last=True, runs=0, seconds=time.process_time() - began))
 

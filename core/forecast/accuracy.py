@@ -26,6 +26,8 @@ class Told(NamedTuple):
     p10: float
     p50: float
     p90: float
+    computed: float
+    """The seconds that were computed, before they were corrected (``core.forecast.calibration``)."""
 
 
 class Verdict(NamedTuple):
@@ -44,11 +46,12 @@ class Record:
     def __init__(self) -> None:
         self._told: list[Told] = []
 
-    def add(self, start: StartForecast) -> None:
-        """Keeps a forecast whose interval is known."""
+    def add(self, start: StartForecast, computed: float | None = None) -> None:
+        """Keeps a forecast whose interval is known; ``computed`` are the seconds before they were corrected."""
         if start.p10 is None or start.p50 is None or start.p90 is None:
             return
-        told = Told(start.at, start.at + start.p10, start.at + start.p50, start.at + start.p90)
+        seconds = start.p50 if computed is None else computed
+        told = Told(start.at, start.at + start.p10, start.at + start.p50, start.at + start.p90, seconds)
         if self._told and told.at < self._told[-1].at:
             return
         if len(self._told) > 1 and told.at == self._told[-1].at:
@@ -70,6 +73,11 @@ class Record:
             before = [told for told in self._told if told.at <= half]
             yield _verdict("half", before[-1], started, wait)
         yield _verdict("last", self._told[-1], started, wait)
+
+    def multiples(self, started: float) -> Iterator[tuple[float, float]]:
+        """Returns the seconds that were computed and those that it took, from each forecast that is kept."""
+        for told in self._told:
+            yield told.computed, started - told.at
 
 
 def _verdict(moment: Moment, told: Told, started: float, wait: float) -> Verdict:

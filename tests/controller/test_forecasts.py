@@ -20,6 +20,7 @@ from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.forecasts import forecasts as module
 from controller.forecasts.forecasts import Forecasts
+from controller.forecasts.messages import Question
 from controller.forecasts.remembered import FIELD, NAME, RememberedRunTimes, learned_of
 from controller.kube.errors import Conflict, NotFound
 from core.forecast.learned import FEWEST, LearnedRunTimes
@@ -129,6 +130,22 @@ async def test_a_process_that_ends_is_started_again() -> None:
         await eventually(lambda: _at(place, Key("ns", "next")) == place.now)
 
 
+async def test_an_arena_that_is_new_gets_a_first_answer_before_any_gets_a_better_one() -> None:
+    place, asked = Place(), list[bool]()
+
+    async def send(message: object) -> None:
+        if isinstance(message, Question):
+            asked.append(message.quick)
+
+    async def answers(name: str) -> float:
+        return 0.0
+
+    place.forecasts._send = send  # type: ignore[method-assign]
+    place.forecasts._answers = answers  # type: ignore[method-assign]
+    await place.forecasts.look()
+    assert asked == [True, False]
+
+
 def _at(place: Place, key: Key) -> float | None:
     found = place.forecasts.of(key)
     return found.at if found is not None else None
@@ -139,7 +156,7 @@ async def test_an_arena_in_which_nothing_that_matters_changed_is_not_asked_about
     place.learn(600.0)
     place.now += 1
     async with place.running():
-        await eventually(lambda: "queue/cq" in place.forecasts._seen)
+        await eventually(lambda: "queue/cq" in place.forecasts._seen and place.forecasts._seen["queue/cq"].answered)
     asked: list[object] = []
     place.forecasts._send = asked.append  # type: ignore[assignment,method-assign]
     waits = {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": "4 more needed"}
