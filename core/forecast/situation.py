@@ -133,6 +133,41 @@ def situation(state: State, arena: str, now: float, life: LifePolicy | None = No
     )
 
 
+def around(
+    state: State, arenas: Iterable[str], local_queues: Iterable[Key], now: float, life: LifePolicy | None = None
+) -> Situation:
+    """Returns several arenas, with what waits in some LocalQueues besides, and with all flavors, checks and Topologies:
+    for a question what a change would do, which may join arenas and use others of these. Costs as ``situation``.
+    """
+    parts = [situation(state, name, now, life) for name in arenas]
+    reservations, pending = state.reservations, state.pending
+    here = {each.key for part in parts for each in part.waiting}
+    named = tuple(local_queues)
+    more = [key for name in named for key in sorted(pending.by_local_queue.get(name, ())) if key not in here]
+    local = {name: pending.local_queues[name] for name in named if name in pending.local_queues}
+    placement = state.placement if any(each.topology_name for each in reservations.flavors.values()) else None
+    return Situation(
+        arena=", ".join(part.arena for part in parts),
+        now=float(int(now)),
+        policy=state.policy,
+        life=life or LifePolicy(),
+        flavors=dict(reservations.flavors),
+        topologies=dict(placement.topologies) if placement is not None else {},
+        checks=dict(reservations.checks),
+        cohorts={name: cohort for part in parts for name, cohort in part.cohorts.items()},
+        cluster_queues={name: queue for part in parts for name, queue in part.cluster_queues.items()},
+        local_queues={key: queue for part in parts for key, queue in part.local_queues.items()} | local,
+        consumed={key: found for part in parts for key, found in part.consumed.items()},
+        namespaces={name: labels for part in parts for name, labels in part.namespaces.items()}
+        | {name.namespace: state.namespaces.get(name.namespace, {}) for name in named},
+        nodes=dict(placement.nodes) if placement is not None else {},
+        others=dict(placement.others) if placement is not None else {},
+        waiting=(*(each for part in parts for each in part.waiting), *(state.workloads[key] for key in more)),
+        holding=tuple(each for part in parts for each in part.holding),
+        leaving=frozenset(state.reservations.leaving),
+    )
+
+
 def alone(about: Situation) -> Situation:
     """Returns the situation as it can be played: nobody creates variants, victims have stopped, and the pods of what
     is admitted are ready.
