@@ -84,6 +84,11 @@ def _found(request: Request, labels: Labels | None, context: Context) -> tuple[F
     return (*own, *_KINDS[request.kind](old, new, context))
 
 
+def admit_class(request: Request, context: Context) -> Response:
+    """Admits every edit of a WorkloadPriorityClass; ``webhook.consequences`` says whom it hits."""
+    return allow()
+
+
 def advise_workload(request: Request, context: Context) -> Response:
     """Returns the findings of a job for a valid Workload that no other object controls, when its spec is new or has
     changed.

@@ -56,7 +56,8 @@ class Hook:
     """One webhook. ``job_kind`` and ``framework`` must be enabled for it, and ``instead_of`` must not be;
     ``needed`` returns whether other settings require it. ``advice`` is asked about what the handler allows, and adds
     warnings to its answer, or refuses; if it fails, the handler's answer counts. ``form`` is the schema that an object
-    must still have when the handler's patch is applied to it.
+    must still have when the handler's patch is applied to it. ``consequences`` is whether the answer says whom an edit
+    hits.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Hook:
     framework: str = ""
     instead_of: str = ""
     needed: Callable[[WebhookSettings], bool] = lambda settings: True
+    consequences: bool = False
 
     def exists(self, settings: WebhookSettings) -> bool:
         """Whether these settings have it."""
@@ -324,11 +326,17 @@ HOOKS: Final[tuple[Hook, ...]] = (
         reach=Reach.CHECKED_WORKLOADS,
         advice=advice.advise_workload,
     ),
-    _advice(Kind.CLUSTER_QUEUE, Plural.CLUSTER_QUEUES),
-    _advice(Kind.LOCAL_QUEUE, Plural.LOCAL_QUEUES),
+    replace(_advice(Kind.CLUSTER_QUEUE, Plural.CLUSTER_QUEUES), consequences=True),
+    replace(_advice(Kind.LOCAL_QUEUE, Plural.LOCAL_QUEUES), consequences=True),
     _advice(Kind.QUEUE, Plural.QUEUES, names.V1ALPHA1),
-    _advice(Kind.COHORT, Plural.COHORTS),
-    _advice(Kind.RESOURCE_FLAVOR, Plural.RESOURCE_FLAVORS),
+    replace(_advice(Kind.COHORT, Plural.COHORTS), consequences=True),
+    replace(_advice(Kind.RESOURCE_FLAVOR, Plural.RESOURCE_FLAVORS), consequences=True),
+    replace(
+        _advice(Kind.WORKLOAD_PRIORITY_CLASS, Plural.WORKLOAD_PRIORITY_CLASSES),
+        operations=("UPDATE",),
+        handler=advice.admit_class,
+        consequences=True,
+    ),
     replace(_advice(Kind.TOPOLOGY, Plural.TOPOLOGIES), operations=("CREATE",)),
     *_MISPLACED,
     replace(

@@ -1,20 +1,21 @@
 """What answers a call of each hook: a function from the body of the request to status and body, by path.
 
-Everything below ``answer`` is a pure function of bytes. The body is never copied: it may be megabytes, and everybody
-else would wait for each copy.
+Everything below ``answer`` is a pure function of bytes; the answer to an edit of a queue also waits for its
+``consequences``. The body is never copied: it may be megabytes, and everybody else would wait for each copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import structlog
 
 from api import validate
 from core.model import Raw
 from webhook import patch
+from webhook.consequences import Consequences
 from webhook.hooks import HOOKS, Hook
 from webhook.patch import PatchError
 from webhook.review import BadReviewError, Request, Response, allow, bad_request, encode, parse
@@ -46,14 +47,21 @@ def routes(context: Context, observe: Observe = _unobserved) -> dict[str, Route]
     created here, not while the first client waits.
     """
     validate.prepare()
-    return {hook.path: _route(hook, context, observe) for hook in HOOKS}
+    consequences = Consequences(context)
+    return {hook.path: _route(hook, context, observe, consequences) for hook in HOOKS}
 
 
-def _route(hook: Hook, context: Context, observe: Observe) -> Route:
+def _route(hook: Hook, context: Context, observe: Observe, consequences: Consequences) -> Route:
     async def route(body: Body) -> Answer:
         return answer(hook, body, context, observe)
 
-    return route
+    async def with_consequences(body: Body) -> Answer:
+        found = _reviewed(hook, body, context)
+        if not isinstance(found, Reviewed):
+            return found
+        return _answered(hook, found.request, await consequences.beside(found.response, found.request), observe)
+
+    return with_consequences if hook.consequences else route
 
 
 def answer(hook: Hook, body: Body, context: Context, observe: Observe = _unobserved) -> Answer:
@@ -62,13 +70,28 @@ def answer(hook: Hook, body: Body, context: Context, observe: Observe = _unobser
     If the API server may skip the hook (``Ignore``), an internal failure allows the object unchanged, as an outage
     would.
     """
+    found = _reviewed(hook, body, context)
+    return _answered(hook, *found, observe) if isinstance(found, Reviewed) else found
+
+
+class Reviewed(NamedTuple):
+    """A review, and what its hook decided."""
+
+    request: Request
+    response: Response
+
+
+def _reviewed(hook: Hook, body: Body, context: Context) -> Reviewed | Answer:
     try:
         request = parse(body)
     except BadReviewError as bad:
         if not bad.uid:
             return 400, f"{bad}\n".encode()
         return 200, encode(bad.uid, bad_request(str(bad)))
-    response = _judged(hook, request, context)
+    return Reviewed(request, _judged(hook, request, context))
+
+
+def _answered(hook: Hook, request: Request, response: Response, observe: Observe) -> Answer:
     observe(hook, request, response)
     return 200, encode(request.uid, response)
 

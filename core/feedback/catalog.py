@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from core.feedback.affected import AFFECTED_RULES
 from core.feedback.cluster_queues import CLUSTER_QUEUE_RULES
 from core.feedback.fixed import FIXED_RULES
 from core.feedback.jobs import JOB_RULES
@@ -24,6 +25,7 @@ TABLES: Final[dict[str, tuple[Rule[Any], ...]]] = {
     "Cohorts": COHORT_RULES,
     "ResourceFlavors": FLAVOR_RULES,
     "Topologies": TOPOLOGY_RULES,
+    "whom a change hits": AFFECTED_RULES,
 }
 """Rules by subject; a name in two tables is one rule for the Configuration."""
 

@@ -102,6 +102,12 @@ _SECTIONS: Final = {
     "Cohorts": "",
     "ResourceFlavors": "",
     "Topologies": "Checked when a Topology is created.",
+    "whom a change hits": "Computed when a ClusterQueue, Cohort, LocalQueue or ResourceFlavor is created, changed or\n"
+    "deleted, or the value of a WorkloadPriorityClass changes: one cycle of the scheduler before the change and one\n"
+    "after it, on copies. `seiretsu plan` prints all workloads, and when their starts move. With more than 2,000\n"
+    "workloads in the queues concerned, or while another such question is computed, the warning has their numbers\n"
+    "alone. A running workload *loses its guarantee* when its ClusterQueue then borrows what it uses: other\n"
+    "ClusterQueues of the cohort may reclaim it.",
 }
 
 

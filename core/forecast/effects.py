@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from api.names import PreemptionPolicy
 from core.forecast.forecast import Forecast
 from core.forecast.situation import Situation, alone
 from core.model import FlavorResource, Key, Reserve, Workload
+from core.model.effects import Effects, MovedStart, StoppedWorkload
 from core.model.forecast import StartForecast
 from core.quota.demand import Demand
 from core.quota.node import QueueNode
@@ -28,55 +28,6 @@ from core.state.state import State
 MOVED_SECONDS: Final = 60.0
 MOVED_PART: Final = 0.1
 """A start moves if it moves by so many seconds, and by this part of the wait."""
-
-
-class Stop(Struct, frozen=True, gc=False):
-    """A running workload that the change stops: for ``preemptor``, or without one for ``reason``."""
-
-    key: Key
-    cluster_queue: str
-    reason: str
-    preemptor: Key | None = None
-
-
-class Move(Struct, frozen=True, gc=False):
-    """A waiting workload whose start moves: seconds from now, the medians. ``after`` is None if it is not known."""
-
-    key: Key
-    before: float
-    after: float | None
-
-
-class Effects(Struct, frozen=True):
-    """Whom a change hits, each in the order of namespaces and names.
-
-    Of those with quota: ``stopped`` ones are evicted or preempted at once; ``exposed`` ones ran on the nominal quota
-    of their ClusterQueue and then borrow, so that others may reclaim it; ``covered`` is the opposite. Of those that
-    wait: ``starting`` ones start at once, ``never`` ones could start in an empty cluster and then cannot, ``possible``
-    is the opposite. ``later`` and ``sooner`` are known from two forecasts only. ``running`` and ``waiting`` are how
-    many workloads were looked at.
-    """
-
-    stopped: tuple[Stop, ...] = ()
-    exposed: tuple[Key, ...] = ()
-    covered: tuple[Key, ...] = ()
-    starting: tuple[Key, ...] = ()
-    never: tuple[Key, ...] = ()
-    possible: tuple[Key, ...] = ()
-    later: tuple[Move, ...] = ()
-    sooner: tuple[Move, ...] = ()
-    running: int = 0
-    waiting: int = 0
-
-    @property
-    def harmful(self) -> bool:
-        """Whether it is worse for anybody."""
-        return bool(self.stopped or self.exposed or self.never or self.later)
-
-    @property
-    def any(self) -> bool:
-        """Whether anybody notices it."""
-        return self.harmful or bool(self.covered or self.starting or self.possible or self.sooner)
 
 
 def effects(before: Situation, after: Situation) -> Effects:
@@ -104,16 +55,16 @@ def with_forecasts(found: Effects, before: Iterable[Forecast], after: Iterable[F
     """
     was, then = _starts(before), _starts(after)
     named = {*found.starting, *found.never, *found.possible}
-    later: list[Move] = []
-    sooner: list[Move] = []
+    later: list[MovedStart] = []
+    sooner: list[MovedStart] = []
     for key in sorted(was.keys() & then.keys() - named):
         old, new = was[key].p50, then[key].p50
         if old is None:
             continue
         if new is None:
-            later.append(Move(key, old, None))
+            later.append(MovedStart(key, old, None))
         elif abs(new - old) >= max(MOVED_SECONDS, MOVED_PART * old):
-            (later if new > old else sooner).append(Move(key, old, new))
+            (later if new > old else sooner).append(MovedStart(key, old, new))
     return replace(found, later=tuple(later), sooner=tuple(sooner))
 
 
@@ -122,7 +73,7 @@ class _Moment(NamedTuple):
     ClusterQueue, ``reclaimable`` are all of a ClusterQueue from which others may reclaim what is beyond it.
     """
 
-    stopped: Mapping[Key, Stop]
+    stopped: Mapping[Key, StoppedWorkload]
     started: set[Key]
     covered: set[Key]
     reclaimable: set[Key]
@@ -146,15 +97,15 @@ def _play(about: Situation) -> _Moment:
     return _Moment(stopped, started, covered, reclaimable)
 
 
-def _stop(run: Simulation, workload: Workload) -> Stop | None:
+def _stop(run: Simulation, workload: Workload) -> StoppedWorkload | None:
     """Whether a workload with quota lost it, and why."""
     course, queue = run.timeline.courses[workload.key], workload.admission.cluster_queue if workload.admission else ""
     for attempt in course.attempts[:1]:
         if attempt.ended is not None and course.finished is None:
-            return Stop(workload.key, queue, attempt.reason, attempt.preemptor)
+            return StoppedWorkload(workload.key, queue, attempt.reason, attempt.preemptor)
     if workload.key in run.state.reservations or course.attempts:
         return None
-    return Stop(workload.key, queue, course.waits[-1][1] if course.waits else "")
+    return StoppedWorkload(workload.key, queue, course.waits[-1][1] if course.waits else "")
 
 
 def _covered(node: QueueNode) -> set[Key]:

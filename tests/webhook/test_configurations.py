@@ -241,6 +241,7 @@ def test_kueues_names_and_paths_are_kept() -> None:
         "localqueue-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-localqueue",
         "cohort-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-cohort",
         "resourceflavor-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-resourceflavor",
+        "workloadpriorityclass-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-workloadpriorityclass",
         "topology-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1beta2-topology",
         "queue-feedback.kb.io": "/feedback-kueue-x-k8s-io-v1alpha1-queue",
         "job-unmanaged-feedback.kb.io": "/feedback-batch-v1-job-unmanaged",

@@ -149,6 +149,7 @@ WHOLE = {
         },
     ),
     "Topology": ours("Topology", {"levels": [{"nodeLabel": "rack"}]}),
+    "WorkloadPriorityClass": {**ours("WorkloadPriorityClass", {}), "value": 1},
     "Cohort": ours("Cohort", {"parentName": "root", "fairSharing": {"weight": "1"}}),
     "LocalQueue": ours("LocalQueue", {"clusterQueue": "q", "fairSharing": {"weight": "-1"}}, namespace="team-a"),
     "Queue": {

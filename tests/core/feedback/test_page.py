@@ -11,6 +11,7 @@ from core.feedback.catalog import TABLES
 from core.feedback.page import page
 from core.feedback.rules import LIMIT, Rule
 from tests.core.feedback import (
+    test_affected,
     test_dry_run,
     test_jobs,
     test_keys,
@@ -33,6 +34,7 @@ def test_the_page_is_the_one_the_rules_give() -> None:
 @pytest.mark.parametrize("rule", [rule for rules in TABLES.values() for rule in rules], ids=lambda rule: rule.name)
 def test_every_example_is_a_message_of_its_rule(rule: Rule[Any]) -> None:
     cases = (
+        *test_affected.CASES,
         *test_jobs.CASES,
         *test_jobs.ONE_BY_ONE,
         *test_jobs.SEVERAL,

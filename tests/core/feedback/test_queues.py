@@ -594,7 +594,7 @@ def test_the_messages_of_each_case(
     assert all(len(finding.message) <= LIMIT for finding in found)
 
 
-ELSEWHERE = {"resource-without-nodes", "topology-not-found", "topology-labels-not-found"}
+ELSEWHERE = {"resource-without-nodes", "topology-not-found", "topology-labels-not-found", "workloads-affected"}
 """Rules with a test of their own: test_nodes.py and test_topology.py."""
 
 

@@ -1,0 +1,72 @@
+"""The warning of whom a change of queues, quotas, flavors or priorities hits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from api.objects import Key
+from core.feedback.change import workloads
+from core.feedback.rules import Finding, Rule, findings, fitted, shortened
+from core.model.effects import Effects
+from core.state.lookup import Lookup
+
+NAMED: Final = 3
+"""So many workloads are named."""
+
+
+def of_effects(found: Effects, lookup: Lookup) -> tuple[Finding, ...]:
+    """The finding of whom a change hits."""
+    return findings(AFFECTED_RULES, found, lookup)
+
+
+def facts(found: Effects) -> list[tuple[str, Sequence[Key]]]:
+    """Returns what happens and to which workloads, what is worse first; ``plan`` prints the same sentences."""
+    stopped, running = [each.key for each in found.stopped], found.exposed
+    named: list[tuple[str, Sequence[Key]]] = [
+        (f"{workloads(len(stopped))} {_verb(stopped, 'stops', 'stop')}", stopped),
+        (f"{len(running)} running {_verb(running, 'loses its', 'lose their')} guarantee", running),
+        (f"{len(found.never)} waiting never {_verb(found.never, 'starts', 'start')}", found.never),
+        (f"{len(found.starting)} waiting {_verb(found.starting, 'starts', 'start')}", found.starting),
+        (
+            f"{len(found.covered)} running {_verb(found.covered, 'gets its', 'get their')} guarantee back",
+            found.covered,
+        ),
+        (f"{len(found.possible)} waiting can start later", found.possible),
+    ]
+    return [(text, keys) for text, keys in named if keys]
+
+
+def _verb(keys: Sequence[Key], one: str, several: str) -> str:
+    return one if len(keys) == 1 else several
+
+
+def _affected(found: Effects, lookup: Lookup) -> Iterable[str]:
+    told = facts(found)
+    if found.uncounted:
+        both = f"{found.running} running, {found.waiting} waiting workloads are concerned"
+        yield fitted(f"{both}: seiretsu plan -f FILE --from-cluster shows whom this hits", both)
+    elif told:
+        shorter = [_sentence(told[:count], 0) for count in range(len(told), 0, -1)]
+        yield fitted(*(_sentence(told, names) for names in range(NAMED, 0, -1)), or_else=shorter)
+
+
+def _sentence(told: Sequence[tuple[str, Sequence[Key]]], most: int) -> str:
+    """Returns the facts with the names of at most so many workloads each."""
+    return ", ".join(f"{text} ({_names(keys, most)})" if most else text for text, keys in told)
+
+
+def _names(keys: Sequence[Key], most: int) -> str:
+    more = f" and {len(keys) - most} more" if len(keys) > most else ""
+    return ", ".join(shortened(key.name) for key in keys[:most]) + more
+
+
+AFFECTED_RULES: Final[tuple[Rule[Effects], ...]] = (
+    Rule(
+        "workloads-affected",
+        "A change stops running workloads, exposes them to preemption by owners of the quota, or lets waiting ones"
+        " start at once or never.",
+        _affected,
+        example="2 running lose their guarantee (job-a, job-b), 1 waiting never starts (job-c)",
+    ),
+)
