@@ -17,7 +17,7 @@ import structlog
 from api.names import Kind
 from core.feedback import Finding
 from core.feedback.affected import of_effects
-from core.forecast.edits import Edit, Edited, PriorityClass, arenas, concerned, situations
+from core.forecast.edits import ObjectEdit, Edited, PriorityClass, arenas, concerned, situations
 from core.forecast.effects import effects
 from core.forecast.situation import Situation
 from core.model import Raw
@@ -109,11 +109,11 @@ class Consequences:
             asked.exception()
 
 
-def _edit(request: Request) -> Edit | None:
+def _edit(request: Request) -> ObjectEdit | None:
     """The edit of a request; None if nothing changes for workloads, or for an object that validation refuses."""
     read = _READ[request.kind]
     try:
         old, new = (read(raw) if raw is not None else None for raw in (request.old_object, request.object))
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
         return None
-    return None if old == new else Edit(old, new)
+    return None if old == new else ObjectEdit(old, new)

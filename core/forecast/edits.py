@@ -32,14 +32,14 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class ObjectEdit:
     """An object before and after; None where it does not exist."""
 
     old: Edited | None
     new: Edited | None
 
 
-def arenas(state: State, edit: Edit) -> list[str]:
+def arenas(state: State, edit: ObjectEdit) -> list[str]:
     """Returns the arenas that an edit may change or join, in order. Costs the number of ClusterQueues."""
     reservations = state.reservations
     found = set[str]()
@@ -69,7 +69,7 @@ def concerned(state: State, named: Iterable[str]) -> tuple[int, int]:
 
 
 def situations(
-    state: State, edit: Edit, named: Iterable[str], now: float, life: LifePolicy | None = None
+    state: State, edit: ObjectEdit, named: Iterable[str], now: float, life: LifePolicy | None = None
 ) -> tuple[Situation, Situation]:
     """Returns the situation before an edit and the one after it, in these ``arenas``."""
     local_queues = [key for key, each in state.pending.local_queues.items() if _points(each, edit)]
@@ -77,7 +77,7 @@ def situations(
     return before, edited(before, edit)
 
 
-def edited(before: Situation, edit: Edit) -> Situation:
+def edited(before: Situation, edit: ObjectEdit) -> Situation:
     """Returns the situation after an edit. A ClusterQueue that is deleted stays, without further admissions, until
     nothing uses it; a flavor stays until no ClusterQueue names it.
     """
@@ -115,7 +115,7 @@ def _put(table: Mapping[_Name, _Value], name: _Name, value: _Value | None) -> di
     return {key: each for key, each in table.items() if key != name} | ({name: value} if value is not None else {})
 
 
-def _points(queue: LocalQueue, edit: Edit) -> bool:
+def _points(queue: LocalQueue, edit: ObjectEdit) -> bool:
     """Whether workloads of a LocalQueue wait for this edit, although no arena has them yet."""
     new = edit.new
     if isinstance(new, ClusterQueue):
