@@ -17,7 +17,7 @@ import structlog
 from api.names import Kind
 from core.feedback import Finding
 from core.feedback.affected import of_effects
-from core.forecast.edits import ObjectEdit, Edited, PriorityClass, arenas, concerned, situations
+from core.forecast.edits import Edited, ObjectEdit, PriorityClass, arenas, concerned, situations
 from core.forecast.effects import effects
 from core.forecast.situation import Situation
 from core.model import Raw

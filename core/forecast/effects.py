@@ -11,14 +11,13 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
-
 from api.names import PreemptionPolicy
 from core.forecast.forecast import Forecast
 from core.forecast.situation import Situation, alone
 from core.model import FlavorResource, Key, Reserve, Workload
 from core.model.effects import Effects, MovedStart, StoppedWorkload
 from core.model.forecast import StartForecast
+from core.model.workload import replace
 from core.quota.demand import Demand
 from core.quota.node import QueueNode
 from core.simulation.simulation import Arrival, Simulation

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from api.objects import Key
 from core.forecast.edits import ObjectEdit, PriorityClass, arenas, concerned, situations
-from core.forecast.effects import Effects, effects
+from core.forecast.effects import effects
 from core.model import Cohort, LocalQueue, ResourceFlavor, StopPolicy
-from core.model.effects import StoppedWorkload
+from core.model.effects import Effects, StoppedWorkload
 from core.state.state import State
 from tests.builders import cluster_queue, put, reserved, state, workload
 from tests.core.test_effects import NOW, RECLAIMS, names, two_teams
@@ -68,7 +68,9 @@ def test_the_labels_of_a_flavor_decide_what_can_start_in_it() -> None:
     old = ResourceFlavor("default")
     taken = told(found, ObjectEdit(old, None))
     assert taken == Effects(waiting=1), "a flavor in use is not deleted"
-    assert arenas(found, ObjectEdit(old, None)) == arenas(found, ObjectEdit(old, replace(old, node_labels={"pool": "x"})))
+    assert arenas(found, ObjectEdit(old, None)) == arenas(
+        found, ObjectEdit(old, replace(old, node_labels={"pool": "x"}))
+    )
 
 
 def test_a_class_that_gets_another_value_is_followed_but_not_where_a_person_set_it() -> None:

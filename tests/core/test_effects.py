@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from api.names import PreemptionPolicy
 from api.objects import Key
-from core.forecast.effects import Effects, effects, with_forecasts
+from core.forecast.effects import effects, with_forecasts
 from core.forecast.forecast import forecast
 from core.forecast.run_times import constant
 from core.forecast.situation import Situation, around
 from core.model import ClusterQueue, Preemption, StopPolicy
+from core.model.effects import Effects
 from core.state.state import State
 from tests.builders import cluster_queue, put, reserved, state, workload
 

@@ -17,6 +17,7 @@ from tests.core.feedback.world import running, waiting, world
 from tests.webhook.cluster import review_of
 from webhook import consequences, routes
 from webhook.policy import FeedbackPolicy, PolicyEntry
+from webhook.review import allow, parse
 from webhook.settings import Context, WebhookSettings
 
 PATH = "/feedback-kueue-x-k8s-io-v1beta2-clusterqueue"
@@ -85,10 +86,10 @@ async def test_while_one_question_is_computed_another_gets_numbers_and_the_loop_
         return Effects(starting=tuple(each.key for each in before.waiting))
 
     found = consequences.Consequences(context(), compute)
-    request = routes.parse(body(with_cpu(nominalQuota="4"), team_a()))
-    first = asyncio.ensure_future(found.beside(routes.allow(), request))
+    request = parse(body(with_cpu(nominalQuota="4"), team_a()))
+    first = asyncio.ensure_future(found.beside(allow(), request))
     await asyncio.sleep(0)
-    second = await found.beside(routes.allow(), request)
+    second = await found.beside(allow(), request)
     assert second.warnings[0].startswith("2 running, 1 waiting workloads are concerned")
     assert not first.done()
     go_on.set()
@@ -105,15 +106,15 @@ async def test_a_computation_that_takes_too_long_gets_numbers_and_one_that_fails
         go_on.wait(60)
         raise ValueError("too late")
 
-    request = routes.parse(body(with_cpu(nominalQuota="4"), team_a()))
+    request = parse(body(with_cpu(nominalQuota="4"), team_a()))
     slow = consequences.Consequences(context(), endless)
-    assert (await slow.beside(routes.allow(), request)).warnings[0].startswith("2 running, 1 waiting")
+    assert (await slow.beside(allow(), request)).warnings[0].startswith("2 running, 1 waiting")
     late = slow._asked
     assert late is not None
     go_on.set()
     await asyncio.wait([late])
     monkeypatch.setattr(consequences, "SECONDS", 60)
-    assert await slow.beside(routes.allow(), request) == routes.allow()
+    assert await slow.beside(allow(), request) == allow()
 
 
 async def test_a_class_that_gets_another_value_is_asked_about() -> None:

@@ -51,8 +51,8 @@ CASES = [
     pytest.param(
         Effects(exposed=many("a-workload-with-a-long-name", 3), starting=many("job-with-a-long-name", 9)),
         RULE,
-        "3 running lose their guarantee (a-workload-..ong-name-0 and 2 more), 9 waiting start (job-with-a-long-name-0 and"
-        " 8 more)",
+        "3 running lose their guarantee (a-workload-..ong-name-0 and 2 more), 9 waiting start"
+        " (job-with-a-long-name-0 and 8 more)",
         id="long names are cut",
     ),
     pytest.param(
