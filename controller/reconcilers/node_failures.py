@@ -22,7 +22,6 @@ from controller.kube.client import Client
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.log import get_logger
 from controller.reconcilers.living import LivingPods
-from controller.reconcilers.topology import workload_of
 from core.actions import Action, Wait
 from core.guard.pods import RunningPod
 from core.jobs import meta
@@ -201,6 +200,10 @@ def _running(workload: Workload, node: str) -> tuple[str, str, str]:
 
 
 def _place(pod: RunningPod | None) -> tuple[str, str, str] | None:
-    """Where a pod is counted; None if it does not run, or belongs to no workload with a topology."""
-    account = workload_of(pod) if pod is not None and not pod.deleted else None
-    return (*account, pod.node) if pod is not None and account is not None else None
+    """Where a pod is counted; None if it does not run, or names no workload. It need not ask for a topology: where all
+    flavors have one, the pods of every workload are placed.
+    """
+    if pod is None or pod.deleted:
+        return None
+    name = named(meta.annotations(pod.kin.raw))
+    return (pod.kin.namespace, name, pod.node) if name else None

@@ -110,7 +110,7 @@ class Process:
     def pod(self, name: str, event: str = "MODIFIED", **metadata: Any) -> None:
         """The pod on a node changes."""
         self.version += 1
-        found = pod(f"on-{name}", annotations=MARKS, resourceVersion=str(self.version), **metadata)
+        found = pod(f"on-{name}", **{"annotations": MARKS, **metadata}, resourceVersion=str(self.version))
         found["spec"]["nodeName"] = name
         assert self.pods.observe(event, found)
 
@@ -170,6 +170,14 @@ async def test_a_node_that_is_not_ready_has_failed_when_the_last_pod_there_ends(
     process.node("b")
     await process.step()
     assert process.unhealthy == [], "it has recovered"
+
+
+async def test_a_pod_that_asks_for_no_topology_keeps_its_node_too() -> None:
+    process = Process()
+    process.pod("b", annotations={"kueue.x-k8s.io/workload": "w"})
+    process.node("b", ready="Unknown")
+    await process.step()
+    assert process.unhealthy == []
 
 
 async def test_a_second_node_evicts() -> None:
