@@ -186,11 +186,12 @@ async def head_without_end(call: Call) -> None:
 
 
 async def slow(call: Call) -> None:
-    """It never ends, and is never silent."""
+    """It ends after a minute, and is never silent."""
     await call.send(f"HTTP/1.1 200 -\r\n{JSON}Content-Length: 100000\r\n\r\n".encode())
-    while True:
+    for _ in range(int(LIE_SECONDS)):
         await call.send(b" ")
         await asyncio.sleep(1)
+    call.writer.close()
 
 
 async def errors(call: Call) -> None:

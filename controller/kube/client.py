@@ -281,7 +281,9 @@ class Client:
                 if response.status != 200 or not is_json(response.headers.get("Content-Type", "")):
                     raise refusal_of(response, await self._body_of(response))
                 opened()
-                async for line in lines_of(response, self._largest_line, skip=self._heaviest is None):
+                trusted = self._heaviest is None
+                lines = lines_of(response, self._largest_line, skip=trusted, silence_seconds=silence_seconds)
+                async for line in lines:
                     self._weigh(line)
                     yield line
                 return

@@ -1,7 +1,9 @@
 """Converts bytes to documents: one answer or one stream of lines. Separate from the client, which only sends."""
 
 import contextlib
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
+from math import inf
 from typing import Any
 
 import aiohttp
@@ -51,17 +53,27 @@ def document_of(response: aiohttp.ClientResponse, body: bytes) -> Raw:
 
 
 async def lines_of(
-    response: aiohttp.ClientResponse, most: int = LINE_CAP_BYTES, *, skip: bool = True
+    response: aiohttp.ClientResponse,
+    most: int = LINE_CAP_BYTES,
+    *,
+    skip: bool = True,
+    silence_seconds: float = inf,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[bytes]:
     """Splits a stream at newlines in linear time. An unfinished last line is dropped: it is half an event.
 
     A line over ``most`` bytes is returned as ``b""``, or raises ``TooLarge`` as soon as it is that long, if it is not
-    to be skipped: it may have no end. Empty lines are skipped.
+    to be skipped: it may have no end. Empty lines are skipped. Raises ``TimeoutError`` when bytes arrive but no line
+    ends for so long: a byte a second is no message.
     """
     parts: list[bytes] = []
-    held = 0
+    held, ended = 0, clock()
     async for chunk in response.content.iter_any():
         pieces = chunk.split(b"\n")
+        if len(pieces) > 1:
+            ended = clock()
+        elif clock() - ended > silence_seconds:
+            raise TimeoutError(f"no message for {silence_seconds:g} s")
         if not skip and (held + len(pieces[0]) > most or max(map(len, pieces)) > most):
             raise TooLarge(response.status, "TooLarge", f"an event of more than {most:,} bytes is not read")
         for piece in pieces[:-1]:

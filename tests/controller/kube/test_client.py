@@ -2,6 +2,8 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -23,6 +25,7 @@ from controller.kube.errors import (
     Unintelligible,
     Unreachable,
 )
+from controller.kube.wire import lines_of
 from tests.eventually import PATIENCE
 from tests.faults import Answer, BlackHole, Delay, FaultProxy, Reset, Truncate, html, status, throttled
 from tests.standin import StandIn
@@ -201,6 +204,25 @@ async def test_an_event_that_never_ends_is_given_up_at_the_limit(proxy: FaultPro
                 async for line in lines:
                     seen.append(line)
     assert len(seen) <= 1
+
+
+async def test_a_byte_a_second_is_no_message() -> None:
+    """Of a worker that never ends a line, and is never silent: its watch would stay open for ever."""
+    now = 0.0
+
+    class Content:
+        async def iter_any(self) -> AsyncIterator[bytes]:
+            nonlocal now
+            for part in (b"{}\n", *([b" "] * 1000)):
+                now += 1
+                yield part
+
+    response = cast(Any, SimpleNamespace(content=Content(), status=200))
+    seen = []
+    with pytest.raises(TimeoutError, match="no message for 90 s"):
+        async for line in lines_of(response, silence_seconds=90.0, clock=lambda: now):
+            seen.append(line)
+    assert (seen, now) == ([b"{}"], 92.0)
 
 
 @pytest.mark.parametrize("fault", [Reset(), Reset(5, reaches=True), Truncate(5)], ids=["reset", "reset in body", "cut"])
