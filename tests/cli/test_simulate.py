@@ -18,6 +18,7 @@ from cli.world import rules
 from core.jobs.kinds import kind_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+DOCS = EXAMPLES.parent / "docs"
 GATES = "featureGates: {SparkApplicationIntegration: true}\n"
 HEADER = "at,run_for,queue,namespace,name,cpu,parallelism,priority_class\n"
 
@@ -395,3 +396,14 @@ def test_a_deployment_may_end_and_one_without_a_queue_is_not_simulated(tmp_path:
     played = play(read([EXAMPLES / "queues.yaml", tmp_path / "web.yaml"]), rules(tmp_path / "config.yaml"))
     assert [course.finished for course in played.timeline.courses.values()] == [30.0] * 3
     assert "not simulated: 1 of kind Deployment (apps/v1)" in played.remarks
+
+
+def test_the_page_on_topology_shows_what_is_printed_and_drawn(tmp_path: Path) -> None:
+    page = (DOCS / "topology.md").read_text()
+    command, shown = re.findall(r"\$ kubectl seiretsu (simulate [^\n]*)\n(.*?)```", page, re.DOTALL)[0]
+    words = [EXAMPLES.parent / word if word.startswith("examples/") else word for word in command.split()[1:-1]]
+    code, printed, _ = simulate(*words, tmp_path / "topology.svg")
+    assert code == 0
+    for table in shown.strip().split("\n\n"):  # the page leaves out what is about quota
+        assert table in printed
+    assert (tmp_path / "topology.svg").read_text() == (DOCS / "topology.svg").read_text()
