@@ -20,7 +20,7 @@ from core.jobs import meta
 from core.jobs.admission import metadata
 from core.jobs.fields import Path, Setting, at, dotted
 from core.jobs.job_reader import Slot
-from core.jobs.topology_request import PodIndex
+from core.jobs.topology_request import NOT_INDEXED, PodIndex, topology_request
 from core.model import Raw, Workload
 
 FORM: Final = Form(
@@ -170,11 +170,19 @@ class _LeaderWorkerSets(PodOwner):
         ]
 
     def marks(self, owner: Raw) -> list[Setting]:
-        """As of other kinds; the pods serve, and the controller sets their group."""
+        """As of other kinds; the pods serve, and the controller sets their group. Workers beside a leader are numbered
+        from 1: the first of them has the first place in a topology, unless they are placed in a group with their
+        leader.
+        """
         found = [each for each in PodOwner.marks(self, owner) if each.path[-1] != Label.MANAGED]
         there = (path for path in self.templates if at(owner, path) is not None)
         serving = [Setting((*path, "metadata", "annotations", Annotation.POD_GROUP_SERVING), "true") for path in there]
-        return found + serving
+        leader, workers = self.templates
+        asked = meta.annotations(at(owner, workers) or {})
+        grouped = Annotation.POD_SET_GROUP_NAME in asked
+        if at(owner, leader) is None or grouped or topology_request(asked, NOT_INDEXED) is None:
+            return found + serving
+        return [*found, *serving, Setting((*workers, "metadata", "annotations", Annotation.POD_INDEX_OFFSET), "1")]
 
     def errors(self, owner: Raw, enabled: Enabled) -> list[FieldError]:
         """Returns the errors of a new or changed object: also too many groups."""

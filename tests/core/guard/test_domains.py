@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given as hypothesis_given
+from hypothesis import strategies as st
 
 from core.guard.domains import DomainKey, GrantedDomains, RunningInDomains, granted_domains
 from core.model import Admission, PodSetAssignment, TopologyAssignment, Workload
@@ -103,3 +106,23 @@ def test_two_topologies_of_which_neither_contains_the_other_are_not_judged() -> 
 def test_only_a_few_domains_are_named() -> None:
     has = granted_domains([given(placed((HOSTNAME,), {"z": 1}))])
     assert outside(has, *NODES).endswith("1 pod runs on y1, none assigned; 1 more place")
+
+
+@hypothesis_given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 3), st.randoms())
+def test_any_pods_up_to_those_assigned_are_inside_and_one_more_is_outside(
+    counts: list[int], others: int, chance: random.Random
+) -> None:
+    """Whatever the order in which they are seen, and wherever those of pod sets without a topology run."""
+    hosts = {f"h{number}": count for number, count in enumerate(counts)}
+    has = granted_domains([given(placed((HOSTNAME,), hosts), anywhere(others))])
+    assert has is not None
+    pods = [name for name, count in hosts.items() for _ in range(count)]
+    pods += [chance.choice([*hosts, "elsewhere"]) for _ in range(others)]
+    for more in (False, True):
+        if more:
+            pods.append(chance.choice([*hosts, "elsewhere"]))
+        chance.shuffle(pods)
+        running = RunningInDomains(has)
+        for name in pods:
+            running.add(name, has.of({HOSTNAME: name}, {}))
+        assert bool(running.outside()) is more

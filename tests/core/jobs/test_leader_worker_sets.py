@@ -10,6 +10,7 @@ from api.feature_gates import DEFAULTS
 from api.names import Annotation, Label
 from core.actions import Patch
 from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWorkload
+from core.jobs.fields import changed
 from core.jobs.kinds import POD
 from core.jobs.leader_worker_sets import GROUP_INDEX, LEADER_NAME, MOST_CREATED, LeaderWorkerSetSituation, name, steps
 from core.jobs.pod_owner_groups import Step
@@ -172,6 +173,24 @@ def test_both_templates_get_the_marks_by_which_their_pods_are_gated_and_serve() 
         annotations = (Annotation.POD_SUSPENDING_PARENT, Annotation.POD_GROUP_SERVING)
         assert {(*template, "metadata", "annotations", key) for key in annotations} <= places
         assert (*template, "metadata", "labels", Label.QUEUE_NAME) in places
+
+
+@pytest.mark.parametrize(
+    ("leader", "asked", "offset"),
+    [
+        (True, {Annotation.REQUIRED_TOPOLOGY: "rack"}, "1"),
+        (True, {Annotation.REQUIRED_TOPOLOGY: "rack", Annotation.POD_SET_GROUP_NAME: "all"}, None),
+        (False, {Annotation.REQUIRED_TOPOLOGY: "rack"}, None),
+        (True, {}, None),
+    ],
+    ids=["beside a leader", "in a group with the leader", "without a template of the leader", "without a topology"],
+)
+def test_workers_that_ask_for_a_topology_are_numbered_from_one(leader: bool, asked: Raw, offset: str | None) -> None:
+    owner = made(leader=leader)
+    path = LEADER_WORKER_SET.templates[1]
+    owner = changed(owner, (*path, "metadata", "annotations"), asked)
+    found = {each.path: each.value for each in LEADER_WORKER_SET.marks(owner)}
+    assert found.get((*path, "metadata", "annotations", Annotation.POD_INDEX_OFFSET)) == offset
 
 
 @pytest.mark.parametrize(
