@@ -66,7 +66,7 @@ def placed(world: World, name: str) -> dict[int, str]:
     return {
         int(pod["metadata"]["labels"][INDEX]): pod["spec"]["nodeName"]
         for pod in world.get("pods").get("items", [])
-        if pod["metadata"]["labels"].get("job-name") == name
+        if pod["metadata"].get("labels", {}).get("job-name") == name
         and pod["spec"].get("nodeName")
         and "deletionTimestamp" not in pod["metadata"]
     }
@@ -92,6 +92,18 @@ def assigned(world: World, name: str) -> Raw:
     for each in status.get("admission", {}).get("podSetAssignments", []):
         return dict(each.get("topologyAssignment") or {})
     return {}
+
+
+def hostnames(assignment: Raw) -> Iterator[tuple[str, int]]:
+    """The domains of an assignment with their numbers of pods, as they are stored."""
+    assert assignment["levels"] == [HOSTNAME]
+    for part in assignment["slices"]:
+        (values,), counts = part["valuesPerLevel"], part["podCounts"]
+        for place in range(part["domainCount"]):
+            individual = values.get("individual")
+            name = individual and f"{individual.get('prefix', '')}{individual['roots'][place]}"
+            node = f"{name}{individual.get('suffix', '')}" if individual else values["universal"]
+            yield node, counts["individual"][place] if "individual" in counts else counts["universal"]
 
 
 def test_the_pods_of_a_job_run_in_one_rack_in_the_order_of_their_ranks(racks: World) -> None:
@@ -150,3 +162,48 @@ def test_a_node_that_is_gone_is_replaced_in_the_same_rack(racks: World) -> None:
     racks.until("both pods run elsewhere", moved)
     assert {rack_of(each) for each in placed(racks, "job").values()} == {rack_of(lost)}
     assert holds(racks.workload("job"), "Admitted")
+
+
+def test_a_node_that_is_drained_is_left_in_the_same_rack_and_used_again_when_it_is_back(racks: World) -> None:
+    racks.queue("team", 48)
+    racks.create(ranked("job", 2, REQUIRED))
+    before = all_placed(racks, "job", 2)
+    (drained,) = set(before.values())
+    racks.plane.kubectl("cordon", drained, check=True)
+    for pod in racks.get("pods")["items"]:
+        racks.delete("pods", pod["metadata"]["name"])
+
+    def moved() -> bool:
+        now = placed(racks, "job").values()
+        return len(now) == 2 and drained not in now
+
+    racks.until("both pods run elsewhere", moved)
+    assert {rack_of(each) for each in placed(racks, "job").values()} == {rack_of(drained)}
+    assert racks.condition("job", "Evicted")[0] != "True"
+    racks.create(ranked("fills", 4, REQUIRED))
+    other = all_placed(racks, "fills", 4)
+    assert {rack_of(each) for each in other.values()} != {rack_of(drained)}, "the drained node has no room"
+    racks.plane.kubectl("uncordon", drained, check=True)
+    racks.create(ranked("comes-back", 4, REQUIRED))
+    again = all_placed(racks, "comes-back", 4)
+    assert drained in again.values()
+    assert {rack_of(each) for each in again.values()} == {rack_of(drained)}
+
+
+def test_a_job_without_another_node_is_evicted_and_runs_again_when_the_node_is_back(racks: World) -> None:
+    racks.queue("team", 48)
+    for name in ("first", "second"):
+        racks.create(ranked(name, 6, REQUIRED))
+        all_placed(racks, name, 6)
+    (lost, *_) = sorted(set(placed(racks, "first").values()))
+    kept = racks.plane.administrator.get(f"/api/v1/nodes/{lost}")
+    assert kept is not None
+    racks.delete("nodes", lost)
+    racks.until("it is evicted", lambda: "NodeFailures" in racks.reason("first", "Evicted"))
+    racks.until("it waits", lambda: racks.condition("first", "QuotaReserved")[0] == "False")
+    racks.until("its pods are gone", lambda: not placed(racks, "first"))
+    assert len(placed(racks, "second")) == 6
+    racks.create(node(lost, racks.namespace, rack_of(lost)))
+    again = all_placed(racks, "first", 6)
+    assert {rack_of(each) for each in again.values()} == {rack_of(lost)}
+    assert lost in again.values()

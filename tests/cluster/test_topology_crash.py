@@ -1,0 +1,292 @@
+"""Killed at each write of topologies, the next process goes on: no domain gets more pods than it is assigned, and no
+pod runs elsewhere. An observer reads every change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from api.objects import Raw
+from controller.kube import config
+from devcluster.controlplane import ControlPlane
+from tests.cluster.test_crash import release_lease
+from tests.cluster.test_topology import (
+    BLOCK,
+    HOSTNAME,
+    INDEX,
+    POOL,
+    RACK,
+    REQUIRED,
+    TAINT,
+    all_placed,
+    assigned,
+    hostnames,
+    node,
+    placed,
+    ranked,
+)
+from tests.cluster.world import World, job, ours
+from tests.effort import SEED, cases
+from tests.faults import Request, proxied
+from tests.forked import Forked
+from tests.observing import Observer
+from tests.serving import Served, serving
+from tests.write_points import TOPOLOGY_POINTS, Killer, arm
+
+pytestmark = pytest.mark.cluster
+
+SPACE = "topology-crash"
+MANY = 16
+"""More pods than are patched at the same time, so that some wait when the first patch kills."""
+
+
+class Kill(NamedTuple):
+    """What is killed at, and whether the write reaches the API server."""
+
+    point: str
+    reaches: bool
+
+
+def kills(chance: random.Random) -> list[Kill]:
+    """The kills of one run. Pods are fenced when a process has died while others still waited for their domains."""
+    both = (False, True)
+    found = []
+    for point in TOPOLOGY_POINTS:
+        chosen = both if cases(1, 2) == 2 else (chance.choice(both),)
+        if point == "fence a pod":
+            found += [kill for each in chosen for kill in (Kill("give a pod its domain", not each), Kill(point, each))]
+        elif point != "give a pod its domain":
+            found += [Kill(point, each) for each in chosen]
+    return found
+
+
+def unranked(name: str, pods: int, cpu: int) -> Raw:
+    """A Job whose pods have no rank, all in one rack; those that fail are created again."""
+    found = job(name, "team", cpu=cpu, pods=pods, seconds=3000)
+    found["spec"]["backoffLimit"] = 100
+    found["spec"]["template"]["metadata"].setdefault("annotations", {})[REQUIRED] = RACK
+    return found
+
+
+def flavor(name: str) -> list[Raw]:
+    """A topology and its flavor, for the nodes of a namespace."""
+    levels = [{"nodeLabel": label} for label in (BLOCK, RACK, HOSTNAME)]
+    tolerated = [{"key": TAINT, "operator": "Exists"}]
+    spec = {"nodeLabels": {POOL: name}, "topologyName": name, "tolerations": tolerated}
+    return [ours("Topology", name, {"levels": levels}), ours("ResourceFlavor", name, spec)]
+
+
+class Play:
+    """What is done with a Job so that the armed write is made."""
+
+    def __init__(self, world: World, killer: Killer, name: str) -> None:
+        self.world, self.killer, self.name = world, killer, name
+        self.lost = ""
+        """The node on which no pod may run any more."""
+
+    def nodes(self) -> Counter[str]:
+        """How many pods of the Job run on each node."""
+        return Counter(
+            pod["spec"]["nodeName"]
+            for pod in self.world.get("pods").get("items", [])
+            if pod["metadata"]["labels"].get("job-name") == self.name
+            and pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+        )
+
+    def right(self, pods: int) -> bool:
+        """Whether all pods run where they were assigned, and none on the lost node."""
+        given = assigned(self.world, self.name)
+        wanted = Counter(dict(hostnames(given))) if given else Counter[str]()
+        return wanted.total() == pods and self.nodes() == wanted and self.lost not in wanted
+
+    def settled(self, pods: int) -> None:
+        self.world.until(f"the pods of {self.name} run where they were assigned", lambda: self.right(pods))
+
+    def loses(self, pods: int) -> str:
+        """Runs the Job, and returns a node of it."""
+        self.world.create(unranked(self.name, pods, 4))
+        self.settled(pods)
+        return min(self.nodes())
+
+    def kill(self, kill: Kill) -> int:
+        """Brings the write about; returns the number of pods of the Job."""
+        if kill.point == "give a pod its domain":
+            arm([self.killer], *kill[:1], reaches=kill.reaches)
+            self.world.create(unranked(self.name, MANY, 1))
+            return MANY
+        lost = self.loses(4)
+        if kill.point == "place in a second pass":
+            self.lost = lost
+            self.killer.points = {**TOPOLOGY_POINTS, kill.point: self._leaves(lost)}
+        arm([self.killer], kill.point, reaches=kill.reaches)
+        if kill.point == "end a pod that waits for its node":
+            taints = [{"key": TAINT, "effect": "NoSchedule"}, {"key": "example.com/broken", "effect": "NoSchedule"}]
+            self.world.patch("nodes", lost, {"spec": {"taints": taints}})
+            self.world.delete("pods", self._pod_on(lost))
+        else:
+            self.lost = lost
+            self.world.delete("nodes", lost)
+        return 4
+
+    def mended(self, kill: Kill, nodes: dict[str, Raw]) -> None:
+        """What is done after the kill, so that the Job can settle."""
+        if kill.point == "end a pod that waits for its node":
+            (self.lost,) = (
+                each["metadata"]["name"]
+                for each in self.world.get("nodes")["items"]
+                if any(taint["key"] == "example.com/broken" for taint in each["spec"].get("taints") or ())
+            )
+            for pod in self._pods_on(self.lost):
+                self.world.delete("pods", pod)
+
+    def restored(self, nodes: dict[str, Raw]) -> None:
+        """The node is as before."""
+        if not self.lost:
+            return
+        found = next((each for each in self.world.get("nodes")["items"] if each["metadata"]["name"] == self.lost), None)
+        if found is None:
+            self.world.create(nodes[self.lost])
+        else:
+            self.world.patch("nodes", self.lost, {"spec": nodes[self.lost]["spec"]})
+
+    def _pod_on(self, node_name: str) -> str:
+        return self._pods_on(node_name)[0]
+
+    def _pods_on(self, node_name: str) -> list[str]:
+        return [
+            pod["metadata"]["name"]
+            for pod in self.world.get("pods").get("items", [])
+            if pod["spec"].get("nodeName") == node_name and pod["metadata"]["labels"].get("job-name") == self.name
+        ]
+
+    def _leaves(self, node_name: str) -> Callable[[Request, Any], bool]:
+        """The write of an assignment without a node."""
+
+        def matches(request: Request, body: Any) -> bool:
+            if not TOPOLOGY_POINTS["place in a second pass"](request, body):
+                return False
+            (given,) = body["status"]["admission"]["podSetAssignments"]
+            return node_name not in dict(hostnames(given["topologyAssignment"]))
+
+        return matches
+
+
+async def test_killed_at_each_write_of_topologies_no_pod_is_outside_and_no_domain_too_full(
+    unserved: ControlPlane, tmp_path: Path
+) -> None:
+    chance = random.Random(SEED)
+    print(f"seed {SEED}")
+    at = kills(chance)
+    plane, world = unserved, World(unserved, SPACE)
+    nodes = {
+        name: node(name, SPACE, rack)
+        for rack in ("a", "b")
+        for name in (f"{SPACE}-{rack}-{number}" for number in (1, 2, 3))
+    }
+    plane.kubectl("create", "namespace", SPACE, check=True)
+    async with proxied(config.load(plane.kubeconfig)) as proxy:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(proxy.kubeconfig)
+        processes: list[Served] = []
+        killer = Killer(lambda: processes[-1].process.pid, TOPOLOGY_POINTS)
+        proxy.draw = killer
+
+        def set_up() -> None:
+            world.create(*nodes.values(), *flavor(SPACE))
+            world.queue("team", 48)
+
+        def alive() -> bool:
+            return processes[-1].process.poll() is None
+
+        def kill(number: int, play: Play | None, pods: int) -> tuple[Play, int]:
+            """Kills the process at the write of this number, after the Job before is what it should be."""
+            fences = at[number].point == "fence a pod"
+            if play is not None and not fences:
+                finish(play, pods, number - 1)
+            if not fences or play is None:
+                killer.points = TOPOLOGY_POINTS
+                play = Play(world, killer, f"job-{number}")
+                pods = play.kill(at[number])
+            world.until(f"killed: {at[number]}", lambda: not alive())
+            return play, pods
+
+        def finish(play: Play, pods: int, number: int) -> None:
+            play.mended(at[number], nodes)
+            play.settled(pods)
+            play.restored(nodes)
+            world.remove(unranked(play.name, 1, 1))
+            world.until("its pods are gone", lambda: not world.get("pods").get("items"))
+
+        play, pods = None, 0
+        for number in range(len(at) + 1):
+            options = ["--kubeconfig", str(kubeconfig), "--cert-dir", str(tmp_path), "--bind", "127.0.0.1:0"]
+            process = Served([*options, "--install"], start=Forked)
+            processes.append(process)
+            try:
+                if number < len(at) and at[number].point == "fence a pod":
+                    arm([killer], at[number].point, reaches=at[number].reaches)
+                    await asyncio.to_thread(world.until, "killed", lambda: not alive())
+                else:
+                    await asyncio.to_thread(process.ready)
+                    if not number:
+                        await asyncio.to_thread(set_up)
+                        observer = await asyncio.to_thread(Observer, plane, SPACE)
+                if number < len(at):
+                    play, pods = await asyncio.to_thread(kill, number, play, pods)
+                    release_lease(plane)
+                elif play is not None:
+                    await asyncio.to_thread(finish, play, pods, number - 1)
+                    observed = await asyncio.to_thread(observer.end)
+                    observer.close()
+            finally:
+                if process.process.poll() is None:
+                    process.process.kill()
+                process.wait()
+        for each in nodes.values():
+            await asyncio.to_thread(world.remove, each)
+    assert observed.broken == []
+    assert {point for point, _ in killer.killed} == set(TOPOLOGY_POINTS)
+
+
+def test_with_the_feature_gate_off_a_pod_that_comes_again_gets_the_domain_of_its_rank(
+    unserved: ControlPlane, tmp_path: Path
+) -> None:
+    """Its Job was placed before, and has the scheduling gate in its template."""
+    plane, name = unserved, f"{SPACE}-off"
+    plane.kubectl("create", "namespace", name, check=True)
+    world = World(plane, name)
+    nodes = [node(f"{name}-a-{number}", name, "a") for number in (1, 2)]
+    with serving(plane.kubeconfig, tmp_path) as process:
+        process.ready()
+        world.create(*nodes, *flavor(name))
+        world.queue("team", 16)
+        world.create(ranked("job", 4, REQUIRED))
+        before = all_placed(world, "job", 4)
+    release_lease(plane)
+    content = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    off = tmp_path / "off.json"
+    off.write_text(json.dumps({**content, "featureGates": {"TopologyAwareScheduling": False}}))
+    with serving(plane.kubeconfig, tmp_path, "--config", str(off)) as process:
+        process.ready()
+        lost = next(pod for pod in world.get("pods")["items"] if pod["metadata"]["labels"][INDEX] == "3")
+        world.delete("pods", lost["metadata"]["name"])
+
+        def again() -> bool:
+            uids = {pod["metadata"]["uid"] for pod in world.get("pods")["items"]}
+            return lost["metadata"]["uid"] not in uids and len(placed(world, "job")) == 4
+
+        world.until("there are four pods again", again)
+        assert placed(world, "job") == before
+        world.remove(ranked("job", 4, REQUIRED))
+    release_lease(plane)
+    for each in nodes:
+        world.remove(each)
