@@ -11,7 +11,7 @@ first one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
@@ -167,7 +167,7 @@ def _waiting(question: _Question, order: Sequence[QueueEntry]) -> Steps[Explanat
     yield
     ahead_of_it = (yield from _in_the_way(question, order)) if place > 1 else None
     if isinstance(decision, StayPending):
-        ways = (*((ahead_of_it.way,) if ahead_of_it else ()), *(yield from question.ways(decision)))
+        ways = (*((ahead_of_it.way,) if ahead_of_it else ()), *(yield from question.ways(decision, told.rooms)))
         return replace(told, reason=decision.reason, message=decision.message, ways=ways)
     if ahead_of_it is not None:
         return replace(told, reason="Behind", message=ahead_of_it.message, ways=(ahead_of_it.way, *ahead_of_it.ways))
@@ -541,8 +541,10 @@ class _Question:
     def _reserved(self) -> Iterable[Reservation]:
         return (held for node in self.tree().values() for held in node.reserved.values())
 
-    def ways(self, decision: StayPending) -> Steps[list[str]]:
-        """Returns the changes of which each would let it start."""
+    def ways(self, decision: StayPending, rooms: Sequence[Rooms] = ()) -> Steps[list[str]]:
+        """Returns the changes of which each would let it start; more quota is none for a flavor whose nodes could never
+        hold it.
+        """
         sight = self.audience.sight
         if decision.reason == PendingReason.WAITING_FOR_PODS_READY:
             unready = sight.listed(sorted(self.state.reservations.unready))
@@ -558,7 +560,8 @@ class _Question:
             moved = topology.moves(self.own, self.node(), self.workload, sight)
             found += [moved] if moved else []
             yield
-        found += self._more_quota()
+        found += map(_more_nodes, hopeless := [each for each in rooms if each.hopeless])
+        found += self._more_quota({each.flavor for each in hopeless})
         found += yield from self._priority(decision)
         return found
 
@@ -605,11 +608,11 @@ class _Question:
             other.release(holder.key, holder.cluster_queue)
         return isinstance(self.answer(other), Reserve)
 
-    def _more_quota(self) -> Iterable[str]:
-        """For each flavor, the quota that is missing; where only the borrowing limit is in the way, that."""
+    def _more_quota(self, but: Collection[str]) -> Iterable[str]:
+        """For each flavor but these, the quota that is missing; where only the borrowing limit is in the way, that."""
         node = self.node()
         for group in node.spec.groups:
-            for flavor in group.flavors:
+            for flavor in (each for each in group.flavors if each not in but):
                 lacks = [c for c in self.cells() if c.flavor_resource.flavor == flavor and c.asked > c.free]
                 if not lacks:
                     continue
@@ -647,6 +650,16 @@ class _Question:
         """The workloads that it would preempt with another priority."""
         other = self.answer(workload=structs.replace(self.workload, priority=priority))
         return [victim.workload.key for victim in other.victims] if isinstance(other, StayPending) else []
+
+
+def _more_nodes(rooms: Rooms) -> str:
+    """What is missing where the nodes of a flavor could never hold a pod set."""
+    level = rooms.level.rpartition("/")[2]
+    where = f"the largest {level} of flavor {rooms.flavor}" if rooms.required else f"flavor {rooms.flavor}"
+    units = rooms.unit.replace("pod", "pods", 1) if rooms.unit == "pod" else rooms.unit.replace("slice", "slices", 1)
+    fact = f"pod set {rooms.pod_set} asks for {rooms.wanted} {units}, {where} could ever hold {rooms.most}"
+    instead = ", or a level with more room" if rooms.required else ""
+    return f"with fewer pods{instead}, or more nodes: {fact}"
 
 
 def _without_slice(arena: Arena, workload: Workload, cluster_queue: str) -> Arena:

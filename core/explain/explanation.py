@@ -64,7 +64,7 @@ class Rooms:
     """The domains of a level in which a pod set might be placed, those with most room first; ``more`` are not listed.
 
     ``wanted`` are units: pods, or slices of them; ``left`` are pods beyond the last whole slice, which are not placed.
-    ``level`` is a node label.
+    ``level`` is a node label. ``most`` is how many units could ever be placed as they are asked for.
     """
 
     pod_set: str
@@ -76,6 +76,12 @@ class Rooms:
     domains: tuple[DomainRoom, ...]
     more: int = 0
     left: int = 0
+    most: int = 0
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the nodes are too few, whatever ends."""
+        return self.most < self.wanted
 
 
 @dataclass(frozen=True, slots=True)

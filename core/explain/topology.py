@@ -114,6 +114,7 @@ def _rooms(
         shown,
         max(0, len(order) - MOST_DOMAINS),
         asked.count % size,
+        max(ever[level], default=0) if wanted.required else sum(ever[0]),
     )
 
 

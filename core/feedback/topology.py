@@ -116,8 +116,9 @@ def full(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
         now, flavor = wanted.most(wanted.used)
         if now < wanted.count <= ever:
             fact = f"fits no {shortened(wanted.level)} now" if wanted.level else "fits no nodes of its topology now"
-            room = f'of flavor "{shortened(flavor)}" has room for {now} pods, {wanted.count - now} missing'
-            best = f"the best {room}" if wanted.level else f"those {room}"
+            room = f"room for {now} pods, {wanted.count - now} missing"
+            of = f'of flavor "{shortened(flavor)}"'
+            best = f"the best {of} has {room}" if wanted.level else f"those {of} have {room}"
             yield fitted(f"{fact}: {best}: will wait", f"{fact}: {best}")
             return
 

@@ -207,3 +207,27 @@ def test_a_job_without_another_node_is_evicted_and_runs_again_when_the_node_is_b
     again = all_placed(racks, "first", 6)
     assert {rack_of(each) for each in again.values()} == {rack_of(lost)}
     assert lost in again.values()
+
+
+def test_pods_of_a_rack_and_pods_of_others_together_fit_on_its_nodes(racks: World) -> None:
+    """A pod outside of topology takes room from those that come later."""
+    racks.queue("team", 48)
+    name = f"{racks.namespace}-a-1"
+    other = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "other"},
+        "spec": {
+            "nodeName": name,
+            "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": "5"}}}],
+        },
+    }
+    racks.create(other)
+    racks.create(ranked("job", 6, REQUIRED))
+    nodes = all_placed(racks, "job", 6)
+    assert {rack_of(each) for each in nodes.values()} == {"b"}
+    racks.create(ranked("waits", 6, REQUIRED))
+    message = racks.until("it waits", lambda: racks.condition("waits", "QuotaReserved")[2])
+    assert "allows to fit only 4 out of 6 pod(s)" in message
+    racks.delete("pods", "other")
+    assert {rack_of(each) for each in all_placed(racks, "waits", 6).values()} == {"a"}

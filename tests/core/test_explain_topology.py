@@ -96,6 +96,21 @@ def test_pods_that_are_in_no_whole_slice_are_told() -> None:
     assert (rooms.wanted, rooms.unit, rooms.left) == (5, "slice of 2 pods", 1)
 
 
+def test_more_quota_is_no_way_where_no_rack_could_ever_hold_the_pods() -> None:
+    found = racks(quota=8)
+    run(found, asks("first", 2, 2))
+    cycle(put(found, asks("large", 5, 2)))
+    answer = told(found, "large")
+    assert [(each.most, each.wanted, each.hopeless) for each in answer.rooms] == [(4, 5, True)]
+    assert answer.ways == (
+        "with fewer pods, or a level with more room, or more nodes: pod set main asks for 5 pods, the largest rack of"
+        " flavor default could ever hold 4",
+    )
+    cycle(put(found, asks("everywhere", 9, 2, TopologyRequest(preferred=RACK))))
+    (way,) = told(found, "everywhere").ways[-1:]
+    assert way.endswith("pod set main asks for 9 pods, flavor default could ever hold 8")
+
+
 def test_without_a_topology_there_are_no_rooms() -> None:
     found = state(cluster_queue("cq", 1), policy=SchedulingPolicy(topology=TopologyPolicy()))
     put(found, workload("job", 2))
