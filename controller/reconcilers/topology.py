@@ -142,6 +142,8 @@ class TopologyNodes:
 
     def _pod(self, old: RunningPod | None, new: RunningPod | None) -> None:
         if old is not None and new is not None and _same(old, new):
+            if new.node and (account := workload_of(new)) is not None:
+                self._note(account, new, 1)  # its newest state is the one that is gone later
             return
         for pod, sign in ((new, 1), (old, -1)):
             if pod is None or not pod.node:

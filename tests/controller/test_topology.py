@@ -205,6 +205,22 @@ async def test_pods_count_when_the_last_workload_that_they_name_is_gone(world: W
     await changed(world, lambda: world.known[1] == {})
 
 
+async def test_a_pod_that_changed_before_it_was_gone_is_not_counted_when_its_workload_is_gone(world: World) -> None:
+    """Else its node would seem to be used for ever."""
+    world.caches.nodes.observe("ADDED", node("n"))
+    world.flavor(topologyName="racks")
+    world.workload("w")
+    world.see(pod("a", annotations=ASKS))
+    await world.enter()
+    leaving: Raw = {"deletionTimestamp": "2033-05-18T03:33:21Z", "deletionGracePeriodSeconds": 1}
+    world.see(pod("a", annotations=ASKS, **leaving), event="MODIFIED", version=2)
+    world.see(pod("a", annotations=ASKS, **leaving), event="DELETED", version=3)
+    assert world.topology._placed == {}
+    world.workload("w", "DELETED", version=2)
+    assert world.topology.others.take_changed() == {}
+    assert world.known[1] == {}
+
+
 async def test_nodes_count_the_requests_without_the_transformations_of_quota() -> None:
     found = living_pods(Reading(excluded_prefixes=("cpu",)))
     shape = found.lean({**pod("a"), "metadata": {**pod("a")["metadata"], "resourceVersion": "1"}}).shape
