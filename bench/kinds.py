@@ -6,6 +6,9 @@ A control plane with nodes, the operators of all kinds (``tests.cluster.operator
 are deleted when they are ready. The observer reads every change in etcd; at the end no rule may have been broken:
 the quota is never exceeded, no pod runs without quota for longer than ``--without-quota``, no job is admitted twice,
 and every job that can finish has finished. The API server's audit log has the writes of ``serve`` by kind.
+
+With ``--racks N`` half of the jobs ask for a topology, of N racks of four nodes, and half of the quota is there. Then
+no domain may be given more than its nodes have, and no pod may run outside of the domains of its Workload.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from bench.served import served
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.errors import ClusterError
 from devcluster.nodes import NodeGroup
-from tests.cluster.kinds import CASES, Life, every_operator, life_of
+from tests.cluster.kinds import CASES, REQUIRED_TOPOLOGY, Life, asking, every_operator, life_of
 from tests.cluster.operators import alone, free_port
 from tests.cluster.world import World, condition, local_queue, ours
 from tests.observing import Observer
@@ -52,6 +55,8 @@ starts them again. MPI's cannot do without leader election, Spark's does not rep
 MOST_OPEN = 60
 """While so many jobs have not ended, none are created, where their number is not given."""
 NODES = 4
+POOL, RACK = "example.com/pool", "example.com/rack"
+ASKS = (REQUIRED_TOPOLOGY, "kueue.x-k8s.io/podset-preferred-topology")
 ACCOUNT = "system:serviceaccount:default:default"
 """The account of ``serve``, which only it uses."""
 WRITES, READS = ("create", "update", "patch", "delete"), ("get", "list", "watch")
@@ -71,6 +76,21 @@ def job_of(name: str) -> str:
     """Returns the name of the job that an object belongs to by its name, '' for none."""
     found = JOB.match(name)
     return f"{found[1]}-{found[2]}" if found else ""
+
+
+def in_racks(count: int) -> tuple[NodeGroup, ...]:
+    """Nodes of so many racks."""
+    names = (f"rack-{number}" for number in range(1, count + 1))
+    return tuple(NodeGroup(NODES, cpu="4", prefix=name, labels={POOL: "racks", RACK: name}) for name in names)
+
+
+def topology() -> list[Raw]:
+    """The topology of the racks, and its flavor."""
+    levels = [{"nodeLabel": label} for label in (RACK, "kubernetes.io/hostname")]
+    return [
+        ours("Topology", "racks", {"levels": levels}),
+        ours("ResourceFlavor", "racks", {"nodeLabels": {POOL: "racks"}, "topologyName": "racks"}),
+    ]
 
 
 def local_queues() -> list[Raw]:
@@ -95,14 +115,17 @@ def configuration(scratch: Path, *, guard: bool) -> Path:
 
 
 @contextlib.contextmanager
-def setting(scratch: Path, quota: int, kill_every: float, *, guard: bool) -> Iterator[tuple[World, Kills, Path]]:
+def setting(
+    scratch: Path, quota: int, kill_every: float, *, guard: bool, racks: int = 0
+) -> Iterator[tuple[World, Kills, Path]]:
     """Context with the operators, ``serve`` and a ClusterQueue: the namespace, what kills, and the audit log."""
     log = scratch / "audit.log"
     (scratch / "policy.json").write_text(json.dumps(POLICY))
     options = (f"--audit-policy-file={scratch / 'policy.json'}", f"--audit-log-path={log}")
+    nodes = (NodeGroup(count=NODES, labels={POOL: "plain"}), *in_racks(racks))
     with contextlib.ExitStack() as stack:
         stack.enter_context(alone())
-        plane = stack.enter_context(ControlPlane.start(spec=Spec(nodes=(NodeGroup(count=NODES),), apiserver=options)))
+        plane = stack.enter_context(ControlPlane.start(spec=Spec(nodes=nodes, apiserver=options)))
         plane.kubectl("create", "namespace", NAMESPACE, check=True)
         plane.kubectl("wait", "--for=create", "serviceaccount/default", "-n", NAMESPACE, check=True)
         world = World(plane, NAMESPACE)
@@ -113,23 +136,28 @@ def setting(scratch: Path, quota: int, kill_every: float, *, guard: bool) -> Ite
         kills = Kills(plane, partial(served, with_token(plane, scratch), scratch, *config), kill_every)
         stack.enter_context(kills.running())
         covered = ("cpu", "memory")
-        amounts = [{"name": "cpu", "nominalQuota": quota}, {"name": "memory", "nominalQuota": "1000Gi"}]
-        group = {"coveredResources": covered, "flavors": [{"name": "default", "resources": amounts}]}
+        flavors = ["default", *(["racks"] if racks else [])]
+        cpu = {"name": "cpu", "nominalQuota": f"{1000 * quota // len(flavors)}m"}
+        amounts = [cpu, {"name": "memory", "nominalQuota": "1000Gi"}]
+        group = {"coveredResources": covered, "flavors": [{"name": each, "resources": amounts} for each in flavors]}
         priority = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
         world.create(
             {**priority, "metadata": {"name": "low"}, "value": 1},  # the examples of all kinds name it
-            ours("ResourceFlavor", "default", {}),
+            *(topology() if racks else ()),
+            ours("ResourceFlavor", "default", {"nodeLabels": {POOL: "plain"}} if racks else {}),
             ours("ClusterQueue", QUEUE, {"namespaceSelector": {}, "resourceGroups": [group]}),
             *local_queues(),
         )
         yield world, kills, log
 
 
-def played(world: World, jobs: int, *, until: float = 0.0, without: Collection[str] = ()) -> Counter[str]:
+def played(
+    world: World, jobs: int, *, until: float = 0.0, without: Collection[str] = (), level: str = ""
+) -> Counter[str]:
     """Creates so many jobs of all kinds in turn, or as many as it can before a monotonic time; waits until each has
-    ended or was deleted. Returns how many there were of each kind.
+    ended or was deleted. Returns how many there were of each kind. With ``level`` every other one asks for a topology.
     """
-    every = (life for life in _lives(world) if life.case.name not in without)
+    every = (life for life in _lives(world, level) if life.case.name not in without)
     lives = every if until else islice(every, jobs)
     most, ends = (MOST_OPEN, until + PATIENCE_SECONDS) if until else (jobs, time.monotonic() + PATIENCE_SECONDS)
     counts = Counter[str]()
@@ -202,8 +230,10 @@ def _succeeds(step: Callable[[], None]) -> bool:
     return True
 
 
-def _lives(world: World) -> Iterator[Life]:
-    for number, case in enumerate(cycle(CASES)):
+def _lives(world: World, level: str) -> Iterator[Life]:
+    for number, plain in enumerate(cycle(CASES)):
+        turn = number // len(CASES) + number  # each kind with a topology and without
+        case = asking(plain, ASKS[turn // 2 % len(ASKS)], level) if level and turn % 2 else plain
         yield life_of(case)(world, case, f"{case.name}-{number:03}", f"{QUEUE}-{case.name}")
 
 
@@ -272,18 +302,25 @@ def main() -> None:
         "--without-quota", type=float, default=60, help="seconds that a pod may run without (default: 60)"
     )
     parser.add_argument("--without-guard", action="store_true", help="with seiretsu.guard.action: Ignore")
+    parser.add_argument("--racks", type=int, default=0, help="racks of four nodes with 4 cpu (default: no topology)")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     chosen = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as directory,
-        setting(Path(directory), chosen.cpu, chosen.kill_every, guard=not chosen.without_guard) as (world, kills, log),
+        setting(Path(directory), chosen.cpu, chosen.kill_every, guard=not chosen.without_guard, racks=chosen.racks) as (
+            world,
+            kills,
+            log,
+        ),
     ):
         with contextlib.closing(Observer(world.plane, NAMESPACE, without_quota=chosen.without_quota)) as observer:
             began = time.monotonic()
             if chosen.minutes:
                 threading.Timer(60 * chosen.minutes, kills.stop).start()
             until = chosen.minutes and began + 60 * chosen.minutes
-            counts = played(world, chosen.jobs, until=until, without=NOT_KILLED if chosen.kill_every else ())
+            without = NOT_KILLED if chosen.kill_every else ()
+            level = RACK if chosen.racks else ""
+            counts = played(world, chosen.jobs, until=until, without=without, level=level)
             seconds = time.monotonic() - began
             kills.stop()
             observed = observer.end()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from tests.core.jobs.test_kinds import pruned
 PAGES = Path(__file__).parents[2] / "docs" / "kinds"
 QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 GROUP, RETRIABLE = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/retriable-in-group"
+REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 RUN_FOR, EXIT_CODE = "seiretsu.dev/run-for", "seiretsu.dev/exit-code"
 LONG = 600.0
 """Seconds that the pods of a job run which a test does not let end."""
@@ -96,6 +97,38 @@ class Case:
         if self.framework == "trainer.kubeflow.org/trainjob":  # the annotations of its pods are those of a runtime
             made["spec"]["runtimeRef"]["name"] = "lasts" if seconds > 60 else "fails" if code else "works"
         return made
+
+
+@dataclass(frozen=True)
+class Asking(Case):
+    """A kind whose pods ask for a topology: all templates of the job have this annotation with the label of a level."""
+
+    annotation: str = REQUIRED_TOPOLOGY
+    level: str = ""
+
+    def objects(self, name: str, queue: str, *, seconds: float = LONG, code: int = 0) -> list[Raw]:
+        made = super().objects(name, queue, seconds=seconds, code=code)
+        for each in made:
+            _annotate(each, self.annotation, self.level)
+        return made
+
+
+def asking(case: Case, annotation: str, level: str) -> Asking:
+    """Returns the same kind, with pods that ask for a topology."""
+    return Asking(**{each.name: getattr(case, each.name) for each in fields(case)}, annotation=annotation, level=level)
+
+
+def _annotate(holder: Any, annotation: str, level: str) -> None:
+    """Annotates all pods and pod templates in an object."""
+    if isinstance(holder, dict):
+        spec = holder.get("spec")
+        if isinstance(spec, dict) and "containers" in spec:
+            holder.setdefault("metadata", {}).setdefault("annotations", {})[annotation] = level
+        for each in holder.values():
+            _annotate(each, annotation, level)
+    elif isinstance(holder, list):
+        for each in holder:
+            _annotate(each, annotation, level)
 
 
 @dataclass
