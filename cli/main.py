@@ -46,6 +46,7 @@ COMMANDS = (
     Command("serve", "cli.serve", "Serve webhooks and controller of one cluster."),
     Command("demo", "cli.demo", "Show Jobs wait, borrow, start and finish on a real local control plane."),
     Command("simulate", "cli.simulate", "Show which Jobs would be admitted when, without a cluster.", plugin=True),
+    Command("plan", "cli.plan", "Show what manifests would change, and whom that hits; nothing is written.", True),
     Command("explain", "cli.explain", "Show why a Job waits or does not run, and what would help.", True, quick=True),
     Command("when", "cli.when", "Estimate when a waiting Job starts.", plugin=True),
     Command(

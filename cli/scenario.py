@@ -99,15 +99,15 @@ def _newest(objects: Iterable[Document]) -> float:
 
 def live(scenario: Scenario, found: Iterable[Raw], now: float) -> Scenario:
     """The scenario in a cluster that holds these objects; files replace objects of the same name, as apply would."""
-    objects = {_identity(raw): Document(raw, LIVE) for raw in found}
-    objects |= {_identity(document.raw): document for document in scenario.objects}
+    objects = {identity_of(raw): Document(raw, LIVE) for raw in found}
+    objects |= {identity_of(document.raw): document for document in scenario.objects}
     return replace(scenario, objects=tuple(objects.values()), start=now)
 
 
 def with_objects(scenario: Scenario, more: Iterable[Document]) -> Scenario:
     """The scenario with more objects; ScenarioError where it has one of them already."""
     mistakes = Mistakes()
-    objects = {_identity(document.raw): document for document in scenario.objects}
+    objects = {identity_of(document.raw): document for document in scenario.objects}
     for document in more:
         _put(objects, document, mistakes)
     mistakes.raise_any()
@@ -120,10 +120,10 @@ def changed(scenario: Scenario, patch: Path) -> Scenario:
     A document with ``$patch: delete`` removes its object or Job.
     """
     mistakes = Mistakes()
-    objects = {_identity(document.raw): document for document in scenario.objects}
-    jobs = {_identity(submission.job): submission for submission in scenario.submissions}
+    objects = {identity_of(document.raw): document for document in scenario.objects}
+    jobs = {identity_of(submission.job): submission for submission in scenario.submissions}
     for document in documents(patch, mistakes):
-        identity = _identity(document.raw)
+        identity = identity_of(document.raw)
         table: dict[tuple[str, str, str], Document] | dict[tuple[str, str, str], TracedJob]
         table = jobs if _is_job(document.raw) or identity in jobs else objects
         if document.raw.get(DELETE) == "delete":
@@ -136,7 +136,7 @@ def changed(scenario: Scenario, patch: Path) -> Scenario:
         elif _is_played(document.raw) or identity in objects:
             after = _merged_object(objects.get(identity), document, mistakes)
             if after is not None:
-                objects[_identity(after.raw)] = after
+                objects[identity_of(after.raw)] = after
         else:
             mistakes.add(document.place, "this kind is not simulated: a change of it has no effect here")
     named = tuple(_named(sorted(jobs.values(), key=lambda s: s.at), mistakes))
@@ -196,7 +196,8 @@ def _is_played(raw: Raw) -> bool:
     return str(raw.get("apiVersion")).startswith(f"{names.GROUP}/") or raw.get("kind") in PLAYED
 
 
-def _identity(raw: Raw) -> tuple[str, str, str]:
+def identity_of(raw: Raw) -> tuple[str, str, str]:
+    """Returns kind, namespace and name of an object as the API server would have them."""
     meta = raw.get("metadata") or {}
     kind = names.Kind.LOCAL_QUEUE if raw["kind"] == names.Kind.QUEUE else raw["kind"]
     namespace = meta.get("namespace", "default") if kind in NAMESPACED else ""
@@ -204,7 +205,7 @@ def _identity(raw: Raw) -> tuple[str, str, str]:
 
 
 def _put(objects: dict[tuple[str, str, str], Document], document: Document, mistakes: Mistakes) -> None:
-    identity = _identity(document.raw)
+    identity = identity_of(document.raw)
     if identity in objects:
         mistakes.add(document.place, f"is in {objects[identity].origin} already")
     objects[identity] = document

@@ -185,6 +185,18 @@ def _forecast(
     cluster = ClusterState(settings)
     for raw in sorted(objects, key=lambda raw: raw["kind"] == Kind.WORKLOAD):
         cluster.add(raw)
+    learned = entered(cluster)
+    name = cluster.state.pending.where(key)
+    arena = cluster.state.reservations.arena_of.get(name or "")
+    if arena is None:
+        return None
+    about = situation(cluster.state, arena, now, cluster.settings.life)
+    run_times = constant(run_for) if run_for is not None else learned.run_time
+    return forecast(about, run_times).starts.get(key)
+
+
+def entered(cluster: ClusterState) -> LearnedRunTimes:
+    """Enters the workloads of a cluster into its State, and returns how long those ran that have finished."""
     learned = LearnedRunTimes()
     for workload in cluster.workloads:
         if workload.holds(Condition.FINISHED):
@@ -193,13 +205,7 @@ def _forecast(
                 learned.add(workload, seconds)
         else:
             cluster.state.set_workload(workload.key, workload)
-    name = cluster.state.pending.where(key)
-    arena = cluster.state.reservations.arena_of.get(name or "")
-    if arena is None:
-        return None
-    about = situation(cluster.state, arena, now, cluster.settings.life)
-    run_times = constant(run_for) if run_for is not None else learned.run_time
-    return forecast(about, run_times).starts.get(key)
+    return learned
 
 
 def _estimated(found: live.Seen, job: str, workload: Raw, now: float) -> When:
