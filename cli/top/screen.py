@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import curses
 import locale
+import select
+import sys
 import time
 from collections.abc import Callable
 from typing import Final
@@ -88,10 +90,17 @@ def _key(window: curses.window) -> str:
     try:
         found = window.get_wch()
     except (curses.error, KeyboardInterrupt) as error:
-        return "q" if isinstance(error, KeyboardInterrupt) else ""
+        return "q" if isinstance(error, KeyboardInterrupt) or _is_gone(sys.stdin.fileno()) else ""
     if isinstance(found, int):
         return _KEYS.get(found, "resize" if found == curses.KEY_RESIZE else "")
     return _LETTERS.get(found, found)
+
+
+def _is_gone(terminal: int) -> bool:
+    """Whether the terminal was closed: every read then returns at once, and no key ever comes."""
+    watch = select.poll()
+    watch.register(terminal, 0)
+    return bool(watch.poll(0))
 
 
 def _styles() -> dict[LineStyle, int]:

@@ -60,7 +60,8 @@ class Terminal:
         environ = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
         environ = {key: value for key, value in environ.items() if key not in ("COLUMNS", "LINES")}
         # the terminal of the session, so that Ctrl-C is a signal
-        start = "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+        start = "import fcntl, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+        start += "; signal.signal(signal.SIGHUP, signal.SIG_IGN)"  # as under nohup: reads fail, nothing ends it
         code = f"{start}; sys.argv[1:] = {words!r}; from cli.main import plugin; plugin()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=slave, stdout=slave, stderr=slave, env=environ, start_new_session=True
@@ -98,6 +99,12 @@ class Terminal:
 
     def line(self, text: str) -> list[str]:
         return next(line.split() for line in self.lines() if text in line)
+
+    def hang_up(self) -> int:
+        """Closes the terminal, as a lost ssh connection does; returns the exit code of the program."""
+        os.close(self._master)
+        self._master = os.open(os.devnull, os.O_RDONLY)
+        return self.process.wait(PATIENCE)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -203,3 +210,9 @@ def test_without_a_terminal_it_says_what_to_use(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
     )
     assert (done.returncode, "use list workload -A -o wide" in done.stderr) == (2, True)
+
+
+def test_it_ends_when_its_terminal_is_closed_even_where_the_signal_is_ignored(tmp_path: Path) -> None:
+    with opened(tmp_path, Cluster(running("r"))) as terminal:
+        terminal.shows("cq")
+        terminal.hang_up()
