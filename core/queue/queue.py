@@ -39,11 +39,12 @@ class SearchProgress:
         self.stops: frozenset[_Stop] = frozenset()
 
 
-class QueueEntry(Struct, order=True):
+class QueueEntry(Struct, eq=False):
     """A workload in its queue. ``asleep`` ones are parked alone, not with their group, or have left; ``bypassed`` ones
     arrived while the group was parked; ``listed`` ones are in the heap of the group.
 
-    There may be a million, so the entry is its own sort key inside a group: ``time``, then ``tie``, which is unique.
+    There may be a million, so the entry is its own sort key inside a group: ``time``, then ``tie``, which differs from
+    that of every other workload. One that has left may still be in the heap beside one that replaces it.
     """
 
     time: float
@@ -56,7 +57,8 @@ class QueueEntry(Struct, order=True):
     listed: bool = False
     search: SearchProgress | None = None
 
-    __hash__ = object.__hash__  # two entries are equal only if one has replaced the other, and are two then, too
+    def __lt__(self, other: QueueEntry) -> bool:
+        return (self.time, self.tie) < (other.time, other.tie)
 
     @property
     def key(self) -> QueueKey:

@@ -265,6 +265,16 @@ def test_a_workload_that_comes_back_while_its_like_are_parked_waits_for_what_the
     assert found.pending.bypassed(Key("ns", "big")) == ""
 
 
+def test_a_workload_keeps_its_position_among_equal_ones_however_often_it_changes() -> None:
+    found = put(state(cluster_queue("a", 5)), *(workload(name, 1, created=1.0) for name in "abc"))
+    for since in (1.0, 2.0, 3.0):
+        for name in "bca":
+            requeued = Condition("Requeued", True, since=since)
+            put(found, workload(name, 1, created=1.0, conditions=(requeued,)))
+            found.check()
+        assert names(found) == ["a"]
+
+
 def test_a_deactivated_workload_holds_its_quota_until_its_job_has_stopped() -> None:
     """Others would use it together with its pods, which have time to terminate."""
     found = state(cluster_queue("a", 5))
