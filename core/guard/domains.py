@@ -52,13 +52,16 @@ class GrantedDomains:
 def granted_domains(workloads: Iterable[Workload]) -> GrantedDomains | None:
     """Returns what the Workloads of one job were given together, the larger of each where they replace each other; None
     where no topology decides, and where two topologies without hostnames overlap in a way that leaves open in which of
-    two domains a pod counts.
+    two domains a pod counts. Nor is an elastic job judged that has changed its size: its pods run on where they are,
+    and the slice that replaced another one may have been given other domains for them.
     """
     found: dict[DomainKey, int] = {}
     others = 0
     for each in workloads:
         if not holds(each):
             continue
+        if each.slice_name not in ("", each.key.name):
+            return None
         pods, anywhere = _given(each)
         others = max(others, anywhere)
         for key, count in pods.items():

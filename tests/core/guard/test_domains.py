@@ -11,7 +11,7 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from core.guard.domains import DomainKey, GrantedDomains, RunningInDomains, granted_domains
-from core.model import Admission, PodSetAssignment, TopologyAssignment, Workload
+from core.model import Admission, Key, PodSetAssignment, TopologyAssignment, Workload
 from core.model.topology import TopologyDomain
 from tests.core.guard.test_judge import workload
 
@@ -80,6 +80,13 @@ def test_slices_that_replace_each_other_may_use_the_domains_of_both() -> None:
     has = granted_domains([given(placed((HOSTNAME,), {"x1": 1})), given(placed((HOSTNAME,), {"x1": 2, "x2": 1}))])
     assert outside(has, "x1", "x1", "x2") == ""
     assert outside(has, "x1", "x1", "x1") != ""
+
+
+def test_an_elastic_job_is_not_judged_once_it_has_changed_its_size() -> None:
+    """Its pods run on; those of the slice that replaced the first one may have been placed elsewhere."""
+    first = given(ON_HOSTS, key=Key("ns", "first"), slice_name="first")
+    assert outside(granted_domains([first]), "y1") != ""
+    assert granted_domains([first, given(ON_HOSTS, key=Key("ns", "second"), slice_name="first")]) is None
 
 
 def test_a_label_that_a_node_has_got_later_moves_no_pod() -> None:
