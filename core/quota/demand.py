@@ -112,4 +112,5 @@ def _name(pod_set: PodSet, reclaimable: int) -> Hashable:
 
 
 def _placement(placement: Placement) -> Hashable:
-    return (tuple(sorted(placement.node_selector.items())), placement.affinity, placement.tolerations)
+    selector = tuple(sorted(placement.node_selector.items()))
+    return (selector, placement.affinity, placement.tolerations, placement.preferred)

@@ -18,10 +18,12 @@ from core.model import (
     FlavorResource,
     Key,
     Node,
+    Placement,
     PodSet,
     PodSetAssignment,
     Preemption,
     Quota,
+    Requirement,
     Reserve,
     ResourceFlavor,
     ResourceGroup,
@@ -194,6 +196,15 @@ def test_a_waiting_workload_is_decided_again_when_nodes_change(change: str) -> N
         case _:
             found.set_other_pods("n1", {})
     assert sum(domains(last(found, "w")).values()) == 2
+
+
+def test_each_workload_gets_the_nodes_that_it_prefers_itself() -> None:
+    policy = SchedulingPolicy(topology=TopologyPolicy(preferred_affinity=True))
+    found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2)), policy=policy)
+    for name in ("n1", "n2"):
+        prefers = Placement(preferred=((1, (Requirement(HOST, "In", (name,)),)),))
+        pods = PodSet("main", 1, {CPU: 1}, placement=prefers, topology=TopologyRequest(unconstrained=True))
+        assert domains(last(put(found, workload(name, 1, queue="a", pod_sets=(pods,))), name)) == {name: 1}
 
 
 TAINT = Taint("reserved", "yes", "NoSchedule")
