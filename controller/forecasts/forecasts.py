@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -25,6 +26,7 @@ from controller.forecasts.messages import (
     LENGTH,
     Answer,
     Ended,
+    Named,
     Newcomers,
     Question,
     RunTimesKnown,
@@ -58,11 +60,21 @@ ANSWER_SECONDS: Final = 300.0
 """The process is ended when it has not answered for so long."""
 RESTART_SECONDS, LONGEST_RESTART_SECONDS = 1.0, 300.0
 LARGEST_MESSAGE: Final = 64 * 2**20
+_WORKER: Final = (
+    "import sys; sys.path[:] = sys.argv[1:]; from controller.forecasts import worker; sys.exit(worker.main())"
+)
 ERRORS: Final = (0.05, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.0, 5.0)
 
 
 class WorkerLostError(Exception):
     """The process that makes forecasts has ended, or does not answer."""
+
+
+def worker_command() -> tuple[str, ...]:
+    """Returns what starts the process. It imports from where this one does, in whichever way this one was started: an
+    image and a wheel have the program in a folder of its own, and the working folder may be anyone's.
+    """
+    return sys.executable, "-I", "-c", _WORKER, *(str(Path(each).resolve()) for each in sys.path)
 
 
 class _Seen(NamedTuple):
@@ -83,12 +95,12 @@ class Forecasts:
         registry: CollectorRegistry,
         *,
         clock: Callable[[], float] = time.time,
-        command: Iterable[str] = (sys.executable, "-m", "controller.forecasts.worker"),
+        command: Iterable[str] | None = None,
     ) -> None:
         self.caches = caches
         self.life = life
         self.clock = clock
-        self.command = tuple(command)
+        self.command = tuple(command) if command is not None else worker_command()
         self.run_times = LearnedRunTimes()
         self._starts: dict[Key, StartForecast] = {}
         self._newcomers: dict[Kind, StartForecast] = {}
@@ -185,6 +197,8 @@ class Forecasts:
                 await self._with_process()
             except (WorkerLostError, OSError, asyncio.IncompleteReadError, TimeoutError) as error:
                 log.warning("the process that makes forecasts is started again", error=repr(error), seconds=wait)
+            except Exception:  # no mistake in a forecast may end the controller
+                log.exception("forecasts failed: the process that makes them is started again", seconds=wait)
             wait = (
                 RESTART_SECONDS if time.monotonic() - began > ANSWER_SECONDS else min(wait * 2, LONGEST_RESTART_SECONDS)
             )
@@ -204,9 +218,7 @@ class Forecasts:
             raise WorkerLostError(f"it ended with {process.returncode}")
         finally:
             self._process = None
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await _ended(process)
 
     async def look(self) -> float:
         """Asks about every arena that has changed; returns the CPU seconds that the answers took."""
@@ -217,6 +229,7 @@ class Forecasts:
         for name in [each for each in sorted(arenas) if each not in self._seen]:
             if name in self.caches.state.reservations.arenas:  # first answers for all, before better ones for any
                 spent += await self._ask(name, quick=True)
+                await asyncio.sleep(0)
         for name in sorted(arenas, key=lambda name: self._seen[name].answered if name in self._seen else 0.0):
             if name in self.caches.state.reservations.arenas:
                 spent += await self._ask(name)
@@ -243,9 +256,12 @@ class Forecasts:
         ended, self._ended = self._ended, []
         for place in range(0, len(ended), AT_ONCE):
             await self._send(Ended(ended[place : place + AT_ONCE]))
-        keys = [each.key for each in about.waiting], [each.key for each in about.holding]
-        bare = _without_workloads(about)
-        await self._send(Question(bare, *keys, seed=int(now), quick=quick))
+        for place in range(0, max(len(about.waiting), len(about.holding)), AT_ONCE):
+            part = slice(place, place + AT_ONCE)
+            await self._send(
+                Named([each.key for each in about.waiting[part]], [each.key for each in about.holding[part]])
+            )
+        await self._send(Question(_without_workloads(about), seed=int(now), quick=quick))
         spent = await self._answers(name)
         self._seen[name] = _Seen(workloads, about, 0.0 if quick else now)
         return spent
@@ -294,7 +310,33 @@ class Forecasts:
             (length,) = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))
             if length > LARGEST_MESSAGE:
                 raise WorkerLostError(f"a message of {length} bytes")
-            return decoded(await self._process.stdout.readexactly(length))
+            data = await self._process.stdout.readexactly(length)
+        try:
+            return decoded(data)
+        except Exception as error:
+            raise WorkerLostError(f"a message that cannot be read: {error!r}") from error
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Ends the process, and waits for that even if it is cancelled meanwhile."""
+    ending = asyncio.ensure_future(_killed(process))
+    try:
+        await asyncio.shield(ending)
+    except asyncio.CancelledError:
+        await ending
+        raise
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    """What the process has written is read: as long as some of it is not, asyncio waits for the process."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    process.stdin.close()
+    while await process.stdout.read(2**16):
+        pass
+    await process.wait()
 
 
 def _same(before: _Seen, workloads: Mapping[Key, Workload], about: Situation) -> bool:

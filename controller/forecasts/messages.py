@@ -1,7 +1,6 @@
 """What the controller and the process that makes forecasts send each other.
 
-Separate from both, because a class is another one in a module that is run as a program. A message is four bytes of
-length and a pickle: the other end of the pipe is the same program.
+A message is four bytes of length and a pickle: the other end of the pipe is the same program.
 """
 
 from __future__ import annotations
@@ -42,14 +41,19 @@ class Ended(Struct):
     ran: list[tuple[Workload, float]]
 
 
+class Named(Struct):
+    """The keys of some workloads of the next question."""
+
+    waiting: list[Key]
+    holding: list[Key]
+
+
 class Question(Struct):
-    """A situation whose workloads are given by their keys. Those of the arena that are not named are forgotten.
+    """A situation whose workloads are those that were named since the last question. Others of the arena are forgotten.
     ``quick``: the first answer is enough.
     """
 
     about: Situation
-    waiting: list[Key]
-    holding: list[Key]
     seed: int
     quick: bool = False
 

@@ -1,4 +1,4 @@
-"""The process that makes forecasts: ``python -m controller.forecasts.worker``, started by ``controller.forecasts``.
+"""The process that makes forecasts: ``main``, started by ``controller.forecasts.forecasts``.
 
 Its own process, because a thread that computes for long shares one interpreter lock with the event loop. It keeps the
 workloads that it was sent, so that a question costs those that changed. It has no network, no files and no clock but
@@ -21,6 +21,7 @@ from controller.forecasts.messages import (
     LENGTH,
     Answer,
     Ended,
+    Named,
     Newcomers,
     Question,
     RunTimesKnown,
@@ -50,6 +51,7 @@ class ForecastProcess:
         self._run_times = LearnedRunTimes()
         self._workloads: dict[str, dict[Key, Workload]] = {}
         self._new: list[Workload] = []
+        self._named = Named([], [])
 
     def take(self, message: object) -> None:
         """Handles one message."""
@@ -58,6 +60,9 @@ class ForecastProcess:
                 self._run_times = LearnedRunTimes.decode(run_times)
             case Workloads(workloads):
                 self._new += workloads
+            case Named(waiting, holding):
+                self._named.waiting += waiting
+                self._named.holding += holding
             case Ended(ran):
                 for workload, seconds in ran:
                     self._run_times.add(workload, seconds)
@@ -67,8 +72,8 @@ class ForecastProcess:
     def _answer(self, question: Question) -> None:
         arena = question.about.arena
         known = self._workloads.get(arena, {}) | {each.key: each for each in self._new}
-        self._new = []
-        waiting, holding = (tuple(known[key] for key in keys) for keys in (question.waiting, question.holding))
+        named, self._new, self._named = self._named, [], Named([], [])
+        waiting, holding = (tuple(known[key] for key in keys) for keys in (named.waiting, named.holding))
         self._workloads[arena] = {each.key: each for each in (*waiting, *holding)}
         about = replace(question.about, waiting=waiting, holding=holding)
         began = time.process_time()
@@ -129,7 +134,3 @@ def main() -> int:
     except (BrokenPipeError, EOFError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered cannot be written either
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

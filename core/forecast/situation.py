@@ -110,7 +110,8 @@ def situation(state: State, arena: str, now: float, life: LifePolicy | None = No
     flavors = {name: reservations.flavors[name] for name in sorted(used & reservations.flavors.keys())}
     named = {rule.name for queue in queues.values() for rule in queue.checks}
     placement = state.placement if any(flavor.topology_name for flavor in flavors.values()) else None
-    local_queues = {key: queue for key, queue in pending.local_queues.items() if queue.cluster_queue in queues}
+    keys = sorted(key for name in queues for key in pending.local_queues_of(name))
+    local_queues = {key: pending.local_queues[key] for key in keys}
     ledger = state.local_queue_usage.ledger
     return Situation(
         arena=arena,

@@ -8,7 +8,10 @@ import contextlib
 import copy
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +22,12 @@ from api.resources import CONFIG_MAPS
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.forecasts import forecasts as module
-from controller.forecasts.forecasts import Forecasts
+from controller.forecasts.forecasts import Forecasts, worker_command
 from controller.forecasts.messages import Question
 from controller.forecasts.remembered import FIELD, NAME, RememberedRunTimes, learned_of
 from controller.kube.errors import Conflict, NotFound
 from core.forecast.learned import FEWEST, LearnedRunTimes
+from core.model.forecast import StartForecast
 from core.workload.actions import LifePolicy
 from tests.controller.test_caches import filled, workload
 from tests.eventually import eventually
@@ -128,6 +132,47 @@ async def test_a_process_that_ends_is_started_again() -> None:
         await eventually(lambda: place.forecasts._process not in (None, process))
         place.now += 300
         await eventually(lambda: _at(place, Key("ns", "next")) == place.now)
+
+
+def test_the_process_is_found_from_any_folder_and_imports_nothing_from_there(tmp_path: Path) -> None:
+    (tmp_path / "controller.py").write_text("raise SystemExit(7)")
+    done = subprocess.run(worker_command(), cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+GARBAGE = (4).to_bytes(4, "little") + b"junk"
+
+
+@pytest.mark.parametrize("written", [GARBAGE, b"\xff" * 2**20], ids=["no message", "more than is read"])
+async def test_a_process_that_writes_something_else_is_started_again(written: bytes, tmp_path: Path) -> None:
+    place, file = Place(), tmp_path / "started"
+    code = "import sys; open(sys.argv[1], 'a').write('x'); sys.stdout.buffer.write(eval(sys.argv[2])); sys.stdin.read()"
+    place.forecasts.command = (
+        sys.executable,
+        "-c",
+        code,
+        str(file),
+        f"{written[:8]!r} + {written[8:9]!r} * {len(written)}",
+    )
+    async with place.running():
+        await eventually(lambda: file.exists() and len(file.read_text()) > 2)
+
+
+async def test_an_error_while_a_forecast_is_entered_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    place, failed = Place(), asyncio.Event()
+    enter = place.forecasts._enter
+
+    def fail(start: StartForecast) -> None:
+        if failed.is_set():
+            enter(start)
+            return
+        failed.set()
+        raise KeyError("a mistake")
+
+    monkeypatch.setattr(place.forecasts, "_enter", fail)
+    async with place.running():
+        await eventually(lambda: place.forecasts.of(Key("ns", "next")) is not None)
+    assert failed.is_set()
 
 
 async def test_an_arena_that_is_new_gets_a_first_answer_before_any_gets_a_better_one() -> None:
