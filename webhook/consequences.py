@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 import structlog
+from msgspec.structs import replace
 
 from api.names import Kind
 from core.feedback import Finding
@@ -98,9 +99,11 @@ class Consequences:
         self._asked = asyncio.ensure_future(asyncio.to_thread(self._compute, before, after))
         self._asked.add_done_callback(self._answered)
         try:
-            return of_effects(await asyncio.wait_for(asyncio.shield(self._asked), SECONDS), lookup)
+            found = await asyncio.wait_for(asyncio.shield(self._asked), SECONDS)
         except TimeoutError:
             return of_effects(many, lookup)
+        # Who may edit a LocalQueue may have no right to read other namespaces.
+        return of_effects(replace(found, named_in=request.namespace), lookup)
 
     def _answered(self, asked: asyncio.Future[Effects]) -> None:
         """Lets the next question be asked; reads the error of one for which nobody waits any more."""

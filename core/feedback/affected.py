@@ -47,18 +47,20 @@ def _affected(found: Effects, lookup: Lookup) -> Iterable[str]:
         both = f"{found.running} running, {found.waiting} waiting workloads are concerned"
         yield fitted(f"{both}: seiretsu plan -f FILE --from-cluster shows whom this hits", both)
     elif told:
-        shorter = [_sentence(told[:count], 0) for count in range(len(told), 0, -1)]
-        yield fitted(*(_sentence(told, names) for names in range(NAMED, 0, -1)), or_else=shorter)
+        shorter = [_sentence(told[:count], 0, "") for count in range(len(told), 0, -1)]
+        named = (_sentence(told, names, found.named_in) for names in range(NAMED, 0, -1))
+        yield fitted(*named, or_else=shorter)
 
 
-def _sentence(told: Sequence[tuple[str, Sequence[Key]]], most: int) -> str:
-    """Returns the facts with the names of at most so many workloads each."""
-    return ", ".join(f"{text} ({_names(keys, most)})" if most else text for text, keys in told)
+def _sentence(told: Sequence[tuple[str, Sequence[Key]]], most: int, namespace: str) -> str:
+    """Returns the facts with the names of at most so many workloads each, of one namespace or ('') of all."""
+    return ", ".join(f"{text}{_names(keys, most, namespace)}" for text, keys in told)
 
 
-def _names(keys: Sequence[Key], most: int) -> str:
-    more = f" and {len(keys) - most} more" if len(keys) > most else ""
-    return ", ".join(shortened(key.name) for key in keys[:most]) + more
+def _names(keys: Sequence[Key], most: int, namespace: str) -> str:
+    shown = [key.name for key in keys if namespace in ("", key.namespace)][:most]
+    more = f" and {len(keys) - len(shown)} more" if len(keys) > len(shown) else ""
+    return f" ({', '.join(map(shortened, shown))}{more})" if shown else ""
 
 
 AFFECTED_RULES: Final[tuple[Rule[Effects], ...]] = (

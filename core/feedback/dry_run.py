@@ -6,7 +6,6 @@ is told nothing, but one that only asks wants to know that, too.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from core.feedback.change import workloads
@@ -58,11 +57,11 @@ def _flavors(admission: Admission) -> str:
 
 
 def _preempting(victims: Iterable[Victim], queue: ClusterQueue) -> str:
-    """Names no workload: many people may see a warning, in the log of a pipeline for example."""
-    counted = Counter(each.cluster_queue for each in victims)
-    if not counted:
-        return ""
-    first, *others = sorted(counted, key=lambda name: (name != queue.name, -counted[name], name))
-    rest = sum(counted[name] for name in others)
-    more = f" and {rest} of others" if rest else ""
-    return f' by preempting {workloads(counted[first])} of ClusterQueue "{shortened(first)}"{more}'
+    """Names no workload and no other ClusterQueue: who creates jobs may have no right to read either."""
+    own = [each.cluster_queue == queue.name for each in victims]
+    others = own.count(False)
+    if not any(own):
+        where = "another ClusterQueue" if others == 1 else "other ClusterQueues"
+        return f" by preempting {workloads(others)} of {where}" if others else ""
+    more = f" and {others} of others" if others else ""
+    return f' by preempting {workloads(own.count(True))} of ClusterQueue "{shortened(queue.name)}"{more}'

@@ -487,7 +487,7 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "With `--dry-run=server`: that the job would start now, in which flavor, and how many workloads it would"
         " preempt. That it would wait, or never start, is said by the other rules.",
         _of_queue(dry_run.would_start),
-        example='would start now by preempting 2 workloads of ClusterQueue "team-b", in flavor "standard"',
+        example='would start now by preempting 2 workloads of other ClusterQueues, in flavor "standard"',
     ),
     RESIZED,
 )

@@ -137,10 +137,10 @@ class LearnedRunTimes:
             if not ran or found.above(ran) >= min(FEWEST, found.weight / 10):
                 quantiles = found.quantiles(ran) if not ran or found.above(ran) else ()
                 if quantiles:
-                    rests_on = f"{LEVELS[level]} in LocalQueue {workload.queue}"
+                    rests_on = f"{LEVELS[level]} in the same LocalQueue"
                     return RunTime(tuple(value - ran for value in quantiles), rests_on)
             if outlived is None:
-                rests_on = f"{LEVELS[level]} in LocalQueue {workload.queue}, none of which ran as long"
+                rests_on = f"{LEVELS[level]} in the same LocalQueue, none of which ran as long"
                 outlived = RunTime(tuple(part * ran for part in OUTLIVED), rests_on)
         return outlived or UNKNOWN
 
@@ -180,6 +180,8 @@ class LearnedRunTimes:
             largest = max(self._classes, key=lambda name: len(self._classes[name]))
             mine = self._classes[largest]
             del mine[next(iter(mine))]
+            if not mine:
+                del self._classes[largest]
             self._count -= 1
 
 

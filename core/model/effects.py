@@ -34,7 +34,8 @@ class Effects(Struct, frozen=True):
     of their ClusterQueue and then borrow, so that others may reclaim it; ``covered`` is the opposite. Of those that
     wait: ``starting`` ones start at once, ``never`` ones could start in an empty cluster and then cannot, ``possible``
     is the opposite. ``later`` and ``sooner`` are known from two forecasts only. ``running`` and ``waiting`` are how
-    many workloads were looked at; with ``uncounted`` there are so many that the others were not computed.
+    many workloads were looked at; with ``uncounted`` there are so many that the others were not computed. ``named_in``
+    is the only namespace whose workloads may be named, '' for all.
     """
 
     stopped: tuple[StoppedWorkload, ...] = ()
@@ -48,6 +49,7 @@ class Effects(Struct, frozen=True):
     running: int = 0
     waiting: int = 0
     uncounted: bool = False
+    named_in: str = ""
 
     @property
     def harmful(self) -> bool:

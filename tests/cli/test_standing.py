@@ -145,14 +145,14 @@ EXPECTED = {
     "p50Seconds": 720,
     "p90Seconds": 2400,
     "message": "starts in about 12 min (5 to 40)",
-    "restsOn": "jobs in LocalQueue lq",
+    "restsOn": "jobs in the same LocalQueue",
 }
 
 
 def test_explain_and_when_show_the_forecast_of_the_server(tmp_path: Path) -> None:
     for command, shown in (
-        ("explain", "It starts in about 12 min (5 to 40): forecast 12 s ago, from jobs in LocalQueue lq\n"),
-        ("when", "forecast 12 s ago, from jobs in LocalQueue lq\n"),
+        ("explain", "It starts in about 12 min (5 to 40): forecast 12 s ago, from jobs in the same LocalQueue\n"),
+        ("when", "forecast 12 s ago, from jobs in the same LocalQueue\n"),
     ):
         done, _ = run(tmp_path, tenant(Reply(stands(forecast=EXPECTED))), command, "job-next")
         assert "starts in about 12 min (5 to 40)" in done.output

@@ -47,15 +47,15 @@ def test_a_generated_end_is_no_part_of_the_class(name: str, shorter: str) -> Non
 def test_a_job_of_the_same_name_runs_as_long() -> None:
     found = learned(*[600.0] * FEWEST).run_time(job("train-2"), 0.0)
     assert found.exact and found.at(0.5) == pytest.approx(600, rel=0.01)
-    assert found.rests_on == "jobs of the same name and shape in LocalQueue lq"
+    assert found.rests_on == "jobs of the same name and shape in the same LocalQueue"
 
 
 def test_few_alike_are_not_asked_and_wider_classes_are() -> None:
     known = learned(*[600.0] * (FEWEST - 1))
     assert not known.run_time(job("train-2"), 0.0).known
     known.add(job("other"), 60.0)
-    assert known.run_time(job("third"), 0.0).rests_on == "jobs of the same shape in LocalQueue lq"
-    assert known.run_time(job("third", cpu=2), 0.0).rests_on == "jobs in LocalQueue lq"
+    assert known.run_time(job("third"), 0.0).rests_on == "jobs of the same shape in the same LocalQueue"
+    assert known.run_time(job("third", cpu=2), 0.0).rests_on == "jobs in the same LocalQueue"
     assert not known.run_time(job("train-2", queue="else"), 0.0).known
     assert not known.run_time(job("train-2", namespace="else"), 0.0).known
 
@@ -122,3 +122,10 @@ def test_all_together_are_less_than_1_mib() -> None:
 def test_what_happened_lately_weighs_more() -> None:
     known = learned(*[60.0] * 1000, *[6000.0] * 250)
     assert known.run_time(job("train-2"), 0.0).at(0.5) > 5000
+
+
+def test_a_namespace_of_which_all_is_forgotten_takes_no_room() -> None:
+    known = LearnedRunTimes(most=8)
+    for number in range(300):
+        known.add(replace(job(f"j{number}"), key=Key(f"build-{number}", "w")), 60.0)
+    assert len(known.encode()) < 1000

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from api.objects import Key
 from core.forecast.situation import Situation
 from core.model import Raw
 from core.model.effects import Effects
@@ -129,3 +130,12 @@ async def test_a_local_queue_that_drains_is_asked_about() -> None:
     new = ours("LocalQueue", "main", "team-a", clusterQueue="team-a", stopPolicy="HoldAndDrain")
     response = await answered(context(), body(new, old, "localqueues"), path)
     assert any("2 workloads stop (one, two)" in warning for warning in response["warnings"]), response["warnings"]
+
+
+async def test_who_edits_a_local_queue_is_told_no_names_of_other_namespaces() -> None:
+    starting = (Key("team-a", "mine"), Key("team-z", "secret"))
+    asked = consequences.Consequences(context(), compute=lambda before, after: Effects(starting=starting))
+    old = ours("LocalQueue", "main", "team-a", clusterQueue="team-a")
+    new = ours("LocalQueue", "main", "team-a", clusterQueue="team-a", stopPolicy="HoldAndDrain")
+    response = await asked.beside(allow(), parse(body(new, old, "localqueues")))
+    assert response.warnings == ("2 waiting start (mine and 1 more)",)

@@ -67,14 +67,14 @@ CASES = [
         dry(job(requests={"cpu": "8"})),
         LENT,
         "dry-run",
-        'would start now by preempting 2 workloads of ClusterQueue "team-b", in flavor "standard"',
+        'would start now by preempting 2 workloads of other ClusterQueues, in flavor "standard"',
         id="it takes back what others borrow",
     ),
     pytest.param(
         dry(job(requests={"cpu": "8"})),
         BORROWED,
         "dry-run",
-        'would start now by preempting 1 workload of ClusterQueue "team-b", in flavor "standard"',
+        'would start now by preempting 1 workload of another ClusterQueue, in flavor "standard"',
         id="one victim is enough",
     ),
     pytest.param(
