@@ -42,7 +42,7 @@ from core.jobs import meta
 from core.jobs.kinds import POD
 from core.jobs.kinds.pod import OF_GROUPS, parent
 from core.jobs.owners import NestingError
-from core.model import Key, Raw, Workload, events
+from core.model import Key, Node, Raw, Workload, events
 from core.model.owner import GROUP, Reference
 from core.wire.conditions import status_patch
 from core.workload import transitions
@@ -635,15 +635,15 @@ class PodGuard:
         self._measure(counted, now)
 
     async def _look_at_domains(self, counted: CountedPods, now: float) -> None:
-        """Compares the nodes of an account's pods with its domains, in steps. Nodes that are not known yet are compared
-        later, and those that are gone never: nobody can use them.
+        """Compares the nodes of an account's pods with its domains, in steps. Nodes that are not known yet or not ready
+        are compared later, and those that are gone never: nobody can use them.
         """
         has, counted.moved = counted.domains, False
         if has is None:
             return
         running = RunningInDomains(has)
         for place, name in enumerate(list(counted.nodes.values()), start=1):
-            node = self.caches.nodes.get(("", name))
+            node = self._working(name)
             if node is not None:
                 running.add(name, has.of(node.labels, {}))
             else:
@@ -708,9 +708,16 @@ class PodGuard:
         return acted, took
 
     def _domains_of(self, pod: Raw, has: GrantedDomains) -> tuple[DomainKey, ...] | None:
-        """The domains in which a pod may count; None if its node is not known, or is gone."""
-        node = self.caches.nodes.get(("", pod["spec"]["nodeName"]))
+        """The domains in which a pod may count; None if its node is not known, not ready, or gone."""
+        node = self._working(pod["spec"]["nodeName"])
         return has.of(node.labels, pod["spec"].get("nodeSelector") or {}) if node is not None else None
+
+    def _working(self, name: str) -> Node | None:
+        """A node; None also while it is not ready: with some feature gates the domains of its pods are replaced before
+        Kubernetes deletes them.
+        """
+        node = self.caches.nodes.get(("", name))
+        return None if node is None or node.unready_since else node
 
     def _ends(self, namespace: str) -> bool:
         """Whether a namespace is being deleted: its pods too, in no order with their jobs and Workloads."""

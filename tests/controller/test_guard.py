@@ -612,12 +612,12 @@ def assigned(world: World, **pods: int) -> None:
     world.change({"status": {"admission": raw["status"]["admission"]}})
 
 
-def nodes(world: World, *names: str, **more: str) -> None:
+def nodes(world: World, *names: str, ready: bool = True) -> None:
     for name in names:
         world.version += 1
-        labels = {HOSTNAME: name, **more}
-        metadata = {"name": name, "uid": name, "resourceVersion": str(world.version), "labels": labels}
-        world.caches.nodes.observe("ADDED", {"metadata": metadata, "spec": {}, "status": {}})
+        metadata = {"name": name, "uid": name, "resourceVersion": str(world.version), "labels": {HOSTNAME: name}}
+        condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        world.caches.nodes.observe("ADDED", {"metadata": metadata, "spec": {}, "status": {"conditions": [condition]}})
 
 
 def on(name: str, node: str, **more: Any) -> Raw:
@@ -694,6 +694,18 @@ async def test_pods_on_a_node_that_is_gone_stop_no_job(topology: World) -> None:
     await topology.after(10)
     topology.at_rest()
     nodes(topology, "gone")  # it was only not known yet
+    await topology.after(SWEEP_SECONDS)
+    assert topology.api.evicted == [(topology.workload, "PodsWithoutQuota")]
+
+
+async def test_pods_on_a_node_that_is_not_ready_have_until_it_is(topology: World) -> None:
+    """Their domain was replaced, and Kubernetes deletes them only some minutes later."""
+    topology.see(on("a", "x"), on("b", "y"))
+    nodes(topology, "y", ready=False)
+    assigned(topology, x=2, z=1)
+    await topology.after(60)
+    topology.at_rest()
+    nodes(topology, "y")
     await topology.after(SWEEP_SECONDS)
     assert topology.api.evicted == [(topology.workload, "PodsWithoutQuota")]
 
