@@ -163,7 +163,7 @@ class Forecasts:
                 self._started(new)
             if new.holds(Condition.FINISHED) and not old.holds(Condition.FINISHED):
                 self.learn(new)
-        if new is None or new.holds(Condition.QUOTA_RESERVED) or new.holds(Condition.FINISHED):
+        if new is None or not new.active or new.holds(Condition.QUOTA_RESERVED) or new.holds(Condition.FINISHED):
             self._starts.pop(key, None)
             self._records.pop(key, None)
 
@@ -285,9 +285,9 @@ class Forecasts:
                         return spent
 
     def _enter(self, start: StartForecast) -> None:
-        """A forecast is known, unless its workload has started meanwhile."""
+        """A forecast is known, unless its workload has started or was deactivated meanwhile."""
         workload = self.caches.state.workloads.get(start.key)
-        if workload is None or workload.holds(Condition.QUOTA_RESERVED):
+        if workload is None or not workload.active or workload.holds(Condition.QUOTA_RESERVED):
             return
         told = self._starts[start.key] = self._calibration.corrected(start)
         if start.known and not workload.evictions:

@@ -58,10 +58,11 @@ class Place:
         self.registry = CollectorRegistry()
         self.forecasts = Forecasts(self.caches, LifePolicy(), self.registry, clock=lambda: self.now)
 
-    def put(self, name: str, cpu: str, status: Raw | None = None) -> None:
+    def put(self, name: str, cpu: str, status: Raw | None = None, *, active: bool = True) -> None:
         self.version += 1
         raw = copy.deepcopy(workload(name, cpu))
         raw["metadata"] |= {"resourceVersion": str(self.version), "creationTimestamp": "2023-11-14T22:13:20Z"}
+        raw["spec"] = {**raw["spec"], "active": active}
         self.caches.workloads.observe("MODIFIED", {**raw, "status": status or {}})
 
     def finish(self, name: str, at: str) -> None:
@@ -111,6 +112,16 @@ async def test_a_waiting_workload_has_a_forecast_and_so_has_a_job_like_it() -> N
         assert new is not None and new.p50 == pytest.approx(1200, rel=0.01), "it comes after the one that waits"
         place.now += module.TOO_OLD_SECONDS + 1
         assert place.forecasts.of(Key("ns", "other")) is None
+
+
+async def test_a_workload_that_is_deactivated_has_no_forecast() -> None:
+    place = Place()
+    place.learn(600.0)
+    place.forecasts.connect()
+    async with place.running():
+        await eventually(lambda: place.forecasts.of(Key("ns", "next")) is not None)
+        place.put("next", "4", active=False)
+        assert place.forecasts.of(Key("ns", "next")) is None
 
 
 async def test_nothing_is_known_before_anything_is_learned() -> None:
