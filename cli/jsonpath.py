@@ -208,6 +208,8 @@ def _elements(value: Any, part: str) -> Iterator[Any]:
         numbers = [int(each) if each else None for each in part.split(":")]
         if len(numbers) == 1 and numbers[0] is not None:
             yield from value[numbers[0] :][:1] if -len(value) <= numbers[0] < len(value) else ()
+        elif len(numbers) > 2 and numbers[2] == 0:
+            raise JsonPathError(f"jsonpath: [{part}]: the step must not be 0")
         elif len(numbers) > 1:
             yield from value[slice(*numbers)]
 

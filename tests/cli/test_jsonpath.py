@@ -63,6 +63,7 @@ def test_a_template_prints_what_kubectl_prints(template: str, text: str) -> None
         ("{range .items[*]}x", "without {end}"),
         ("{end}", "without {range}"),
         ("{.items[x]}", "not an index"),
+        ("{.items[::0]}", "step must not be 0"),
         ("{.items[?(name)]}", "cannot be read"),
         ("{.items[?(@.n==b)]}", "quote a string"),
     ],
