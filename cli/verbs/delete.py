@@ -86,11 +86,14 @@ def _named(opened: Session, wanted: Iterable[str], missing: list[str]) -> list[R
 
 
 def _jobs(opened: Session, raw: Raw) -> list[OwnedJob]:
-    """The owners of a Workload. Raises FailedError for a kind that the cluster does not serve."""
-    return [
+    """The owners of a Workload; one that is in no namespace is no job, whoever wrote it there. Raises FailedError for a
+    kind that the cluster does not serve.
+    """
+    found = [
         OwnedJob(_resource(opened, str(each["apiVersion"]), str(each["kind"])), str(each["name"]), str(each["uid"]))
         for each in raw["metadata"].get("ownerReferences") or ()
     ]
+    return [each for each in found if each.resource.namespaced]
 
 
 def _resource(opened: Session, api_version: str, kind: str) -> Resource:
@@ -135,7 +138,7 @@ def _delete(opened: Session, raw: Raw, owned: Sequence[OwnedJob]) -> None:
     for each in owned or [own]:
         if opened.dry_run != "client":
             try:
-                opened.client.delete(each.resource, namespace if each.resource.namespaced else "", each.name, each.uid)
+                opened.client.delete(each.resource, namespace, each.name, each.uid)
             except Conflict:
                 raise FailedError(f"{each} was created again meanwhile: it is kept") from None
             except ApiError as error:

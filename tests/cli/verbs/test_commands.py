@@ -291,6 +291,17 @@ def test_the_name_of_a_job_cannot_control_the_terminal(run: Run) -> None:
     assert out == "jobs.batch/a [2Jb deleted (client dry run)\n"
 
 
+def test_an_owner_that_is_in_no_namespace_is_kept(run: Run) -> None:
+    owned = workload("w", owner="prod")
+    owned["metadata"]["ownerReferences"][0] |= {"apiVersion": "v1", "kind": "Namespace"}
+    listed = {"resources": [{"name": "namespaces", "kind": "Namespace", "namespaced": False}]}
+    _, out, _, asked = run(
+        lambda asked: Reply(listed if asked.path == "/api/v1" else owned), "delete", "workload", "w", "-y"
+    )
+    assert out == "workload.kueue.x-k8s.io/w deleted\n"
+    assert [path for path, _ in deleted(asked)] == [f"{V1BETA2}/namespaces/team-a/workloads/w"]
+
+
 def test_delete_all_workloads(run: Run) -> None:
     _, out, _, asked = run(of_deletion, "delete", "workload", "--all", "--dry-run=client")
     assert out.splitlines() == [
