@@ -65,8 +65,9 @@ def put(desk: World, verb: str, text: str) -> Done:
 
 
 def told(found: Done) -> list[str]:
-    """What kubectl printed on stderr, but that an old version is old."""
-    return [line for line in found.stderr.splitlines() if line and line != OLD]
+    """What kubectl printed on stderr, but that an old version is old, and that a job of a dry run would start."""
+    printed = [line for line in found.stderr.splitlines() if line and line != OLD]
+    return [line for line in printed if not line.startswith("Warning: would start now")]
 
 
 def flavor(*names: str, **spec: Any) -> str:

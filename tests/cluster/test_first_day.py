@@ -23,6 +23,13 @@ from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
 
+CREATES = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+seiretsu: {feedback: {rules: [{name: dry-run, action: Ignore}]}}
+"""
+"""A dry run stands for a create here, so that the cases do not meet."""
+
 QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 Asked = Raw | tuple[str, ...]
 
@@ -691,7 +698,12 @@ def created(plane: ControlPlane, *objects: Raw) -> None:
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane with the queues of the cases, and a Job that runs in its own queue. Jobs have no pods there."""
     directory: Path = tmp_path_factory.mktemp("serve")
-    with ControlPlane.start(spec=Spec(nodes=())) as started, serving(started.kubeconfig, directory) as process:
+    (directory / "config.yaml").write_text(CREATES)
+    options = ("--config", str(directory / "config.yaml"))
+    with (
+        ControlPlane.start(spec=Spec(nodes=())) as started,
+        serving(started.kubeconfig, directory, *options) as process,
+    ):
         process.ready()
         created(started, *surroundings())
         created(started, job("runs", pods=2, labels={QUEUE: "small"}), job("pending", labels={QUEUE: "paused"}))

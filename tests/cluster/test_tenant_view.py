@@ -19,6 +19,7 @@ from api.objects import Raw
 from controller.kube import config
 from core.wire.timestamps import epoch
 from devcluster.controlplane import ControlPlane, Spec
+from devcluster.nodes import NodeGroup
 from seiretsu.client import Queue
 from seiretsu.client.http import Api
 from tests.cluster.accounts import kubeconfig_of, tenant
@@ -57,6 +58,7 @@ def job(name: str, namespace: str, pods: int, cpu: str) -> str:
     manifest = yaml.safe_load((EXAMPLES / "jobs" / "train.yaml").read_text())
     manifest["metadata"] = {"name": name, "namespace": namespace, "labels": manifest["metadata"]["labels"]}
     manifest["spec"] |= {"parallelism": pods, "completions": pods}
+    manifest["spec"]["template"]["metadata"] = {"annotations": {"seiretsu.dev/run-for": "3600s"}}
     manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
     return json.dumps(manifest)
 
@@ -64,7 +66,8 @@ def job(name: str, namespace: str, pods: int, cpu: str) -> str:
 @pytest.fixture(scope="module")
 def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
     directory = tmp_path_factory.mktemp("tenants")
-    with ControlPlane.start(spec=Spec(nodes=())) as plane:
+    # with a node the pods of the Deployment are ready, so that the APIService has endpoints
+    with ControlPlane.start(spec=Spec(nodes=(NodeGroup(labels={"seiretsu.dev/pool": "standard"}),))) as plane:
         plane.kubectl("create", "namespace", NAMESPACE, check=True)
         install(plane, directory)
         with deployed(plane, directory) as served:
