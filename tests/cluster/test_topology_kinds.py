@@ -134,7 +134,6 @@ CASES = (
         changes={("spec", "leaderWorkerTemplate", "size"): 4},
         first=1,
     ),
-    ranked("rayjob", 3, titled="rayjob-lasts"),  # as the stand-in for its dashboard reads the name
     ranked("raycluster", 3),
     ranked("pytorchjob", 5, REPLICA, changes=workers("pytorchReplicaSpecs", 4), again=False),
     ranked("tfjob", 5, REPLICA, changes=workers("tfReplicaSpecs", 3), again=False),
