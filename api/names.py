@@ -388,6 +388,8 @@ class Event:
     POD_TERMINATED: Final = "PodTerminatedByKueue"
     CREATED_VARIANT: Final = "CreatedVariant"
     DELETED_VARIANT: Final = "DeletedVariant"
+    ACTIVATED_VARIANT: Final = "ActivatedVariant"
+    DEACTIVATED_VARIANT: Final = "DeactivatedVariant"
     PREEMPTION_UNGATED_VARIANT: Final = "PreemptionUngatedVariant"
 
 

@@ -208,8 +208,8 @@ def activated(f: VariantFamily) -> Action | None:
         wanted, why = _wanted(f, each)
         if wanted == each.active or (wanted and _gave_up(each) is not None):
             continue
-        word, kind = ("activated", "ACTIVATED") if wanted else ("deactivated", "DEACTIVATED")
-        reason = getattr(names.Event, f"{kind}_VARIANT")
+        word = "activated" if wanted else "deactivated"
+        reason = names.Event.ACTIVATED_VARIANT if wanted else names.Event.DEACTIVATED_VARIANT
         event = Event(NORMAL, reason, f"Variant Workload {word} due to {why}")
         return _changed(each, {"active": wanted}, word, event)
     return None

@@ -47,7 +47,7 @@ def test_the_others_run_as_long_as_those_like_them_that_finished() -> None:
     assert run_seconds(done) == 27.5
     told = asked(FULL[0], *done, workload("b", 8, at=5))
     assert told.how == "simulated"
-    assert "jobs in LocalQueue main" in told.why
+    assert "jobs in the same LocalQueue" in told.why
 
 
 def test_without_finished_jobs_nothing_is_known_of_run_times() -> None:
