@@ -348,6 +348,7 @@ def _workload_standing() -> Raw:
         wanted=_number("How many units the pod set has."),
         unit=_text("What a unit is: a pod, or a slice of pods."),
         required=_truth("Whether all units must be in one domain."),
+        podsInNoSlice=_number("How many pods are beyond the last whole slice: they get no domain."),
         domains=_list(domain, "The domains with most room."),
         domainsNotShown=_number("How many others there are."),
     )

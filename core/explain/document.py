@@ -166,6 +166,7 @@ def _rooms(rooms: Rooms, named: Callable[[Key], Raw]) -> Raw:
         "wanted": rooms.wanted,
         "unit": rooms.unit,
         "required": rooms.required,
+        "podsInNoSlice": rooms.left,
         "domains": [
             {
                 "name": each.domain,
@@ -199,6 +200,7 @@ def _rooms_of(raw: Raw) -> Rooms:
             for each in raw["domains"]
         ),
         more=raw["domainsNotShown"],
+        left=raw.get("podsInNoSlice", 0),
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import structs
 from api import quantity
 from core.explain import document
 from core.explain.analysis import Audience, ExplanationBounds, Steps, explain, explain_in_steps
-from core.explain.explanation import Explanation
+from core.explain.explanation import DomainRoom, Explanation, Rooms
 from core.explain.sight import EVERYTHING, Sight, of_namespace
 from core.explain.standing import free, standing, waiting
 from core.model import FlavorResource, Key, LocalQueue, PodSet, QueueingStrategy, Raw, Reserve, Workload
@@ -334,3 +334,11 @@ def test_a_workload_that_the_order_does_not_have_yet_has_no_position() -> None:
     answer = ended(explain_in_steps(found, Key("ns", "w"), NOW, audience))
     assert answer is not None
     assert (answer.place, answer.waiting, answer.ahead_more, answer.state) == (0, 0, 0, "waiting")
+
+
+def test_a_document_keeps_the_pods_that_no_whole_slice_has() -> None:
+    rooms = Rooms("main", "tas", "cloud/rack", 2, "slice of 2 pods", True, (DomainRoom("a", 1, 2),), left=1)
+    key = Key("ns", "w")
+    raw = document.written(Explanation(key, "waiting", rooms=(rooms,)), lambda key: "j")
+    read = document.read({"metadata": {"namespace": key.namespace, "name": key.name}, **raw})
+    assert read.rooms == (rooms,)
