@@ -18,6 +18,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kubeconfig", type=Path, help="of a cluster where a controller runs (default: start our own)")
     parser.add_argument("--controller-pid", type=int, help="with --kubeconfig: the process of the controller")
     parser.add_argument("--plane-pids", default="", help="with --kubeconfig: API server and etcd, as PID,PID")
+    parser.add_argument("--config", type=Path, help="of our own controller (default: none)")
 
 
 @contextlib.contextmanager
@@ -36,7 +37,7 @@ def measured(chosen: argparse.Namespace, *, by_token: bool = False) -> Iterator[
         return
     with bare_plane() as (plane, scratch, told):
         token = with_token(plane, scratch)
-        with served(token, scratch) as process:
+        with served(token, scratch, *(("--config", str(chosen.config)) if chosen.config else ())) as process:
             print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
             pids = {"controller": process.pid} | report.pids_of(plane) | own
             yield token if by_token else plane.kubeconfig, pids

@@ -19,7 +19,7 @@ import orjson
 import structlog
 
 from api.objects import Raw, Resource
-from controller.kube.client import Client
+from controller.kube.client import LONGEST_RETRY_AFTER_SECONDS, Client
 from controller.kube.discovery import serves
 from controller.kube.errors import (
     ApiError,
@@ -215,7 +215,7 @@ class Reflector(Generic[T]):
 
     def _backoff(self, error: ApiError) -> float:
         """Jitter: between half of a bound that doubles and all of it, so that no luck makes many requests; never sooner
-        than the server asked. What is too large stays so for a while.
+        than the server asked, if that is no longer than half a minute. What is too large stays so for a while.
         """
         if isinstance(error, TooLarge):
             return LONGEST_BACKOFF_SECONDS
@@ -224,7 +224,7 @@ class Reflector(Generic[T]):
         longest = LONGEST_SOON_SECONDS if soon else LONGEST_BACKOFF_SECONDS
         bound: float = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(self._failures, 16), longest)
         self._failures += 1
-        return max(bound * (1 + self._draw()) / 2, asked or 0.0)
+        return max(bound * (1 + self._draw()) / 2, min(asked or 0.0, LONGEST_RETRY_AFTER_SECONDS))
 
     async def _list(self) -> None:
         """List in pages; one token that expired on the way makes the next attempt a single page."""
