@@ -12,7 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.flow.throttle import Throttle
+from controller.kube.reflector import Reflector
+from controller.kube.store import Store
 
 LOUD, QUIET = "loud", "quiet"
 QUOTA = {LOUD: 0, QUIET: 100_000}
@@ -64,19 +66,23 @@ class Quiet:
         """When a step of each Job was first seen."""
         self._changed = asyncio.Event()
 
-    async def watch(self, resource: Resource, version: str) -> None:
-        """Follows its Jobs or Workloads from this version on, until cancelled."""
-        lines = self._client.watch(resource, QUIET, params={"resourceVersion": version})
-        async with aclosing(lines):
-            async for line in lines:
-                found = orjson.loads(line)["object"]
-                if resource == JOBS and not found["spec"].get("suspend"):
-                    self._seen("unsuspended", found["metadata"]["name"])
-                elif resource == WORKLOADS:
-                    (owner,) = found["metadata"]["ownerReferences"]
-                    self._seen("Workload", owner["name"])
-                    if (found.get("status") or {}).get("admission"):
-                        self._seen("reserved", owner["name"])
+    def reflector(self, resource: Resource) -> Reflector[Raw]:
+        """Returns what follows its Jobs or Workloads, whatever interrupts the watch."""
+
+        def changed(old: Raw | None, found: Raw | None) -> None:
+            if found is None:
+                return
+            if resource == JOBS and not found["spec"].get("suspend"):
+                self._seen("unsuspended", found["metadata"]["name"])
+            elif resource == WORKLOADS:
+                (owner,) = found["metadata"]["ownerReferences"]
+                self._seen("Workload", owner["name"])
+                if (found.get("status") or {}).get("admission"):
+                    self._seen("reserved", owner["name"])
+
+        store = Store[Raw](resource.plural, lambda raw: raw)
+        store.listen(changed)
+        return Reflector(self._client, resource, store, namespace=QUIET)
 
     def _seen(self, step: str, name: str) -> None:
         self._at[step].setdefault(name, time.perf_counter())
@@ -113,8 +119,10 @@ async def measure(kubeconfig: Path, pids: Mapping[str, int], changes: float, sec
         for resource, namespace, raw in created:
             await client.create(resource, raw, namespace)
         quiet = Quiet(client)
-        versions = {one: (await client.list(one, QUIET))["metadata"]["resourceVersion"] for one in (JOBS, WORKLOADS)}
-        watching = [asyncio.create_task(quiet.watch(one, version)) for one, version in versions.items()]
+        reflectors = [quiet.reflector(resource) for resource in (JOBS, WORKLOADS)]
+        following = [asyncio.create_task(each.run()) for each in reflectors]
+        for each in reflectors:
+            await each.synced.wait()
         rate = changes / 60
         path = f"{JOBS.path(LOUD)}?fieldManager=bench"
         bodies = [(path, orjson.dumps(job(f"loud-{number}", "main"))) for number in range(int(rate * seconds))]
@@ -131,9 +139,9 @@ async def measure(kubeconfig: Path, pids: Mapping[str, int], changes: float, sec
                 cost = report.Cost.between(before, await report.moment(connection, pids))
             workloads = await _count(client, WORKLOADS)
         finally:
-            for each in watching:
+            for each in following:
                 each.cancel()
-            await asyncio.gather(*watching, return_exceptions=True)
+            await asyncio.gather(*following, return_exceptions=True)
             for resource, namespace, raw in reversed(created):
                 if not namespace:
                     with suppress(NotFound):
