@@ -154,7 +154,9 @@ class Reflector(Generic[T]):
             began = self._clock()
             try:
                 if self._version or self._streams_lists:
-                    await self._follow()
+                    if await self._follow():
+                        self._version, self._relist_reason = "", "left out"
+                        continue
                 else:
                     await self._list()
                     continue
@@ -241,9 +243,9 @@ class Reflector(Generic[T]):
         ) as pages:
             async for page in pages:
                 for place, raw in enumerate(page["items"], start=1):
-                    if sizes is not None and self._size_limit is not None:
-                        sizes.add(raw, self._size_limit.cost(self.resource.plural, raw), len(orjson.dumps(raw)))
-                    self.undecodable += not listing.add(raw)
+                    length = len(orjson.dumps(raw)) if sizes is not None else 0
+                    if self._admits(sizes, raw, length):
+                        self.undecodable += not listing.add(raw)
                     if not place % DECODED_AT_ONCE:
                         await asyncio.sleep(0)
                 version = page["metadata"]["resourceVersion"]
@@ -271,9 +273,9 @@ class Reflector(Generic[T]):
             self.synced.set()
         self._on_connection(None)
 
-    async def _follow(self) -> None:
+    async def _follow(self) -> bool:
         """Watch from the version we hold, or from nothing with the initial state as events; returns when the server
-        ends it.
+        ends it, or True when there is room for objects that were left out.
         """
         params = {name: value for name, value in self._selectors.items() if value}
         params["timeoutSeconds"] = str(300 + int(300 * self._draw()))
@@ -310,10 +312,13 @@ class Reflector(Generic[T]):
                 if listing is None:
                     if self._pace is not None:
                         await self._pace.take(max(1.0, len(line) / PACED_BYTES))
+                    kept = True
                     if self._size_limit is not None and event != "BOOKMARK":
                         size = self._size_limit.cost(self.resource.plural, raw)
-                        self._size_limit.observe(self.resource.plural, event, raw, size)
-                    self._observe(event, raw)
+                        kept = self._size_limit.observe(self.resource.plural, event, raw, size)
+                    self._observe(event, raw, kept=kept)
+                    if self._size_limit is not None and self._size_limit.lacks(self.resource.plural):
+                        return True
                 elif event == "BOOKMARK" and (raw["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END):
                     version = raw["metadata"].get("resourceVersion")
                     if not version:
@@ -324,23 +329,28 @@ class Reflector(Generic[T]):
                     self.undecodable += not listing.discard(raw)
                     if sizes is not None:
                         sizes.discard(raw)
-                elif event != "BOOKMARK":
-                    if sizes is not None and self._size_limit is not None:
-                        sizes.add(raw, self._size_limit.cost(self.resource.plural, raw), len(line))
+                elif event != "BOOKMARK" and self._admits(sizes, raw, len(line)):
                     self.undecodable += not listing.add(raw)
+        return False
+
+    def _admits(self, sizes: Sizes | None, raw: Raw, length: int) -> bool:
+        """Whether an object of a list is kept; counts it if there is a limit."""
+        if sizes is None or self._size_limit is None:
+            return True
+        return sizes.add(raw, self._size_limit.cost(self.resource.plural, raw), length)
 
     def _opened(self) -> None:
         """A watch that continues at a known version needs no list: what it missed follows immediately."""
         if self._version:
             self._on_connection(None)
 
-    def _observe(self, event: str, raw: Raw) -> None:
+    def _observe(self, event: str, raw: Raw, *, kept: bool) -> None:
         version = raw["metadata"].get("resourceVersion", "")
         if 0 < number_of(version) < number_of(self._version):
             raise Gone(410, "WentBack", f"version {version} came after {self._version}: the server was restored")
         if event == "BOOKMARK":
             self.store.bookmark(version)
-        else:
+        elif kept:
             self.undecodable += not self.store.observe(event, raw)
         self._version = version or self._version
 
