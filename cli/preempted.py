@@ -16,16 +16,11 @@ from api.names import Condition, PreemptedReason
 from api.objects import Key, Raw, key_of
 from cli.target import document
 from cli.verbs.printing import age, clean
-from core.model.messages import DUE_TO
+from core.model.messages import DUE_TO, preemption_of
 from core.model.owner import GROUP, owner
 from core.wire.timestamps import maybe_epoch
 
-_MESSAGE: Final = re.compile(
-    r"Preempted to accommodate a workload \(UID: (?P<uid>[\w.-]+), JobUID: (?P<job_uid>[\w.-]+)\)"
-    r" due to (?P<cause>[^;]+); preemptor path: (?P<by>[^;]*); preemptee path: (?P<of>[^;]*)"
-)
 _PRIORITIES: Final = re.compile(r"preemptor effective priority: (-?\d+).*preemptee effective priority: (-?\d+)")
-_UNKNOWN: Final = "UNKNOWN"
 _RULES: Final = {
     PreemptedReason.IN_CLUSTER_QUEUE: (
         "it was before this job in the same ClusterQueue {of}, which lets such workloads preempt others"
@@ -94,15 +89,12 @@ class ShownPreemptor:
 
 def read(message: str, at: float | None) -> ShownPreemption | None:
     """Returns what a message of a condition or an event says; None if it is about something else."""
-    found = _MESSAGE.search(message)
-    reason = next((reason for reason, cause in DUE_TO.items() if found and found["cause"] == cause), None)
-    if found is None or reason is None:
+    found = preemption_of(message)
+    if found is None:
         return None
-    by, of = (found[name].rstrip().rpartition("/")[2] for name in ("by", "of"))
     told = _PRIORITIES.search(message)
     priorities = (int(told[1]), int(told[2])) if told else None
-    uid, job_uid = ("" if found[name] == _UNKNOWN else found[name] for name in ("uid", "job_uid"))
-    return ShownPreemption(at, reason, uid, job_uid, by, of, priorities)
+    return ShownPreemption(at, found.reason, found.uid, found.job_uid, found.by, found.of, priorities)
 
 
 def preemptions(workload: Raw, events: Iterable[Raw]) -> list[ShownPreemption]:

@@ -6,8 +6,10 @@ Separate so that every text exists once, and can be reviewed without reading the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final, NamedTuple
 
 from api import quantity
 from api.names import PreemptedReason
@@ -133,3 +135,33 @@ def preempted(preemptor: Workload, reason: str, preemptor_path: str, preemptee_p
         f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {DUE_TO[reason]}; "
         f"preemptor path: {preemptor_path}; preemptee path: {preemptee_path}"
     )
+
+
+_PREEMPTED: Final = re.compile(
+    r"Preempted to accommodate a workload \(UID: (?P<uid>[\w.-]+), JobUID: (?P<job_uid>[\w.-]+)\)"
+    r" due to (?P<cause>[^;]+); preemptor path: (?P<by>[^;]*); preemptee path: (?P<of>[^;]*)"
+)
+_UNKNOWN: Final = "UNKNOWN"
+
+
+class PreemptionMessage(NamedTuple):
+    """What the message of a victim says: the uids of the preemptor and of its job ('' for unknown), the reason, and the
+    ClusterQueues of the preemptor and of the victim.
+    """
+
+    uid: str
+    job_uid: str
+    reason: str
+    by: str
+    of: str
+
+
+def preemption_of(message: str) -> PreemptionMessage | None:
+    """Returns what a message of ``preempted`` says; None for any other message."""
+    found = _PREEMPTED.search(message)
+    reason = next((reason for reason, cause in DUE_TO.items() if found and found["cause"] == cause), None)
+    if found is None or reason is None:
+        return None
+    by, of = (found[name].rstrip().rpartition("/")[2] for name in ("by", "of"))
+    uid, job_uid = ("" if found[name] == _UNKNOWN else found[name] for name in ("uid", "job_uid"))
+    return PreemptionMessage(uid, job_uid, reason, by, of)
