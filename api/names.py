@@ -142,6 +142,7 @@ class Annotation:
     SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
     PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"  # on Workloads
     CLASS_PRIORITY: Final = "seiretsu.kueue.x-k8s.io/class-priority"  # on Workloads: the last value of the class
+    QUEUED_BY: Final = "seiretsu.kueue.x-k8s.io/queued-by"  # who queued the job; only admission sets it
     RETRIABLE_IN_GROUP: Final = "kueue.x-k8s.io/retriable-in-group"
     ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
     SAFE_TO_FORCEFULLY_DELETE: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"

@@ -189,6 +189,7 @@ def admission_settings(loaded: Loaded, namespace: str | None = None) -> WebhookS
         controllers=TrustedControllers(
             frozenset(configuration.seiretsu.controllers.accounts), configuration.seiretsu.controllers.by_rights
         ),
+        records_users=configuration.seiretsu.history.enable and configuration.seiretsu.history.users,
     )
 
 

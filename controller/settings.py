@@ -115,6 +115,21 @@ class GuardSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HistorySettings:
+    """The section ``seiretsu.history``: a file in ``directory``, or the server whose URL ``url_file`` has. ``max_age``
+    is in seconds. ``users`` is whether it is recorded who queued a job; ``shared_volume`` whether the directory is on a
+    network file system that other hosts use.
+    """
+
+    directory: str = ""
+    url_file: str = ""
+    max_age: float = 90 * 86400.0
+    max_bytes: int = 2**30
+    users: bool = True
+    shared_volume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerSettings:
     """The defaults are those of Kueue. Retention is in seconds, None keeps objects without limit; without
     ``leader_election`` this process always leads. ``topologies`` is TopologyAwareScheduling; without ``node_failures``
@@ -148,6 +163,8 @@ class ControllerSettings:
     forecasts: bool = False
     """Whether starts are forecast, in a process of their own."""
     remembers_run_times: bool = False
+    history: HistorySettings | None = None
+    """What is recorded of workloads, and where; None records nothing."""
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -221,6 +238,7 @@ def from_configuration(
         guard=_guard(configuration),
         forecasts=configuration.seiretsu.forecast.enable,
         remembers_run_times=configuration.seiretsu.forecast.enable and configuration.seiretsu.forecast.remember,
+        history=_history(configuration),
     )
 
 
@@ -232,6 +250,20 @@ def _node_failures(gates: Gates) -> FailureRules | None:
         on_termination=enabled("TASReplaceNodeOnPodTermination", gates),
         over_fixed_time=enabled("TASReplaceNodeDueToNotReadyOverFixedTime", gates),
         on_taints=enabled("TASReplaceNodeOnNodeTaints", gates),
+    )
+
+
+def _history(configuration: Configuration) -> HistorySettings | None:
+    section = configuration.seiretsu.history
+    if not section.enable:
+        return None
+    return HistorySettings(
+        directory=section.directory,
+        url_file=section.url_file,
+        max_age=section.max_age.total_seconds(),
+        max_bytes=quantity.amount("storage", section.max_size),
+        users=section.users,
+        shared_volume=section.shared_volume,
     )
 
 

@@ -46,7 +46,8 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
     be applied repeatedly, as GitOps tools do.
     """
     if request.operation == "UPDATE":
-        return _kept_suspended(kind, request, context) or allow(patch=_resized(kind, request, context))
+        found = _kept_suspended(kind, request, context) or allow(patch=_resized(kind, request, context))
+        return found if not found.allowed else replace(found, patch=found.patch + _keep_user(request, found, context))
     if request.operation != "CREATE":
         return allow()
     job = request.new()
@@ -64,7 +65,8 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
 def _defaults(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Raw, tuple[Operation, ...]]:
     """Returns the job with its defaults, each of which sees the ones before, and the operations that add them."""
     operations: tuple[Operation, ...] = ()
-    for default in (_default_queue, _default_priority_class, _suspension, _elastic_gate, _managed_by, _of_the_kind):
+    steps = (_default_queue, _default_priority_class, _suspension, _elastic_gate, _managed_by, _of_the_kind, _user)
+    for default in steps:
         found = default(kind, job, request, context)
         job, operations = patch.apply(job, found), operations + found
     return job, operations
@@ -159,6 +161,31 @@ def _managed_by(kind: JobKind, job: Raw, request: Request, context: Context) -> 
 
 def _of_the_kind(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
     return settings_patch(job, kind.defaults(job, context.settings.enabled))
+
+
+def _user(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:
+    """The name of the user who queues the job, for the history: whatever the client has written there is replaced."""
+    if not context.settings.records_users or not is_queued(job, request, context):
+        return ()
+    return patch.add(job, ("metadata", "annotations", Annotation.QUEUED_BY), request.username)
+
+
+def _keep_user(request: Request, found: Response, context: Context) -> tuple[Operation, ...]:
+    """Restores the name of the user who queued the job if an update changes or removes it, as each server-side apply of
+    a manifest does; a job that is queued by the update gets the name of its user.
+    """
+    if not context.settings.records_users:
+        return ()
+    old, new = request.old(), patch.apply(request.new(), found.patch)
+    path = ("metadata", "annotations", Annotation.QUEUED_BY)
+    name = meta.annotations(old).get(Annotation.QUEUED_BY)
+    if not _to_be_queued(old, request, context):
+        if not is_queued(new, request, context) or context.account().wrote(request):
+            return ()
+        name = request.username
+    if name is not None:
+        return patch.add(new, path, name)
+    return (Operation("remove", path),) if Annotation.QUEUED_BY in meta.annotations(new) else ()
 
 
 def default_queue_and_class(job: Raw, request: Request, context: Context) -> tuple[Operation, ...]:

@@ -39,6 +39,7 @@ class WebhookSettings:
     ``frameworks`` are the enabled integrations by Kueue's names, ``external_frameworks`` those with other controllers
     (``Kind.version.group``). ``gates`` has those the operator set; the others have Kueue's default. ``policies`` is
     whether the API server enforces the validating policies of ``webhook.backstop``: no hook is needed for the same.
+    ``records_users`` is whether a job gets the name of the user who queued it.
     """
 
     namespace: str = names.NAMESPACE
@@ -51,6 +52,7 @@ class WebhookSettings:
     expressions: tuple[Expression, ...] = ()
     controllers: TrustedControllers = field(default_factory=TrustedControllers)
     policies: bool = False
+    records_users: bool = False
 
     def enabled(self, gate: str) -> bool:
         """Whether a feature gate is on."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from api.configuration.base import Duration, Section
 from api.configuration.forecast import Forecast
 from api.configuration.guard import Guard
+from api.configuration.history import History
 from api.v1beta2.base import LabelSelector
 
 Action = Literal["Ignore", "Warn", "Deny"]
@@ -101,6 +102,8 @@ class SeiretsuSection(Section):
     """When waiting workloads start."""
     guard: Guard = Field(default_factory=Guard)
     """What is done about pods that run without quota."""
+    history: History = Field(default_factory=History)
+    """What is recorded of workloads after they are gone."""
     system_priority_namespaces: list[str] = Field(default_factory=lambda: ["kube-system"])
     """Where the PriorityClasses of Kubernetes (`system-`) of pods order the queue; `*` is everywhere, as in Kueue."""
     terminating_pods_timeout: Duration = timedelta(minutes=5)

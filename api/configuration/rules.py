@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from itertools import chain
 from typing import Final
 
-from api import duration, syntax
+from api import duration, quantity, syntax
 from api.configuration import expressions
 from api.configuration.model import Configuration, CustomLabel
 from api.errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
@@ -26,6 +26,8 @@ _METRIC_LABEL: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 _MOST_LABELS: Final = 20
 _MOST_TRACKED: Final = 16
 _MOST_TRACKED_OF_WORKLOADS: Final = 12
+_SHORTEST_HISTORY: Final = timedelta(hours=1)
+_SMALLEST_HISTORY: Final = 16 * 2**20
 
 
 def check(
@@ -262,6 +264,16 @@ def _feedback(configuration: Configuration) -> Iterator[FieldError]:
             yield invalid(f"{at}.messageExpression", own.message_expression, wrong)
 
 
+def _history(configuration: Configuration) -> Iterator[FieldError]:
+    section = configuration.seiretsu.history
+    if section.enable and section.max_age < _SHORTEST_HISTORY:
+        yield invalid("seiretsu.history.maxAge", duration.text(section.max_age), "must be at least 1h")
+    if section.enable and quantity.amount("storage", section.max_size) < _SMALLEST_HISTORY:
+        yield invalid("seiretsu.history.maxSize", section.max_size, "must be at least 16Mi")
+    if section.enable and not section.url_file and not section.directory.startswith("/"):
+        yield invalid("seiretsu.history.directory", section.directory, "must be an absolute path")
+
+
 _RULES: Final[tuple[Callable[[Configuration], Iterator[FieldError]], ...]] = (
     _wait_for_pods_ready,
     _external_frameworks,
@@ -275,5 +287,6 @@ _RULES: Final[tuple[Callable[[Configuration], Iterator[FieldError]], ...]] = (
     _retention,
     _servers,
     _custom_labels,
+    _history,
     _feedback,
 )

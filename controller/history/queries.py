@@ -40,6 +40,7 @@ _COLUMNS: Final = {
     GroupedBy.USER: "user_name",
     GroupedBy.LOCAL_QUEUE: "namespace || '/' || local_queue",
 }
+_TREE: Final = "CASE WHEN cohort = '' THEN cluster_queue ELSE cohort END"
 _OF_WORKLOADS: Final = {
     **_COLUMNS,
     GroupedBy.COHORT: "COALESCE((SELECT MAX(q.cohort) FROM quotas q WHERE q.cluster_queue = w.cluster_queue"
@@ -200,12 +201,13 @@ def use_over_time(database: Database, over: Window, by: GroupedBy, sight: Sight 
     return series(spans, over)
 
 
-def quota_over_time(database: Database, over: Window) -> Series:
-    """Returns the nominal quota of each ClusterQueue in the same form."""
-    spans = _spans(
-        database, over, "cluster_queue", "flavor, resource", "since", "until", "nominal", "quotas WHERE TRUE", {}
-    )
-    return series(spans, over)
+def quota_over_time(database: Database, over: Window, by: GroupedBy = GroupedBy.QUEUE) -> Series:
+    """Returns the nominal quota in the same form: of each ClusterQueue; or by cohort, with that of Cohorts themselves,
+    where a ClusterQueue without a cohort is a group of its own.
+    """
+    group, chosen = ("cluster_queue", " AND cluster_queue <> ''") if by is GroupedBy.QUEUE else (_TREE, "")
+    table = f"quotas WHERE TRUE{chosen}"
+    return series(_spans(database, over, group, "flavor, resource", "since", "until", "nominal", table, {}), over)
 
 
 def waiting_over_time(database: Database, over: Window, by: GroupedBy, sight: Sight = EVERYTHING) -> Series:
@@ -291,7 +293,6 @@ def report(database: Database, over: Window, by: GroupedBy, sight: Sight = EVERY
     groups = sorted({*(name for name, _ in used), *waited, *ended})
     wide = sight.namespaces is None and sight.cluster_queues
     nominal = quota_over_time(database, over) if wide else {}
-    of_queues = used if by is GroupedBy.QUEUE else use_over_time(database, over, GroupedBy.QUEUE, sight)
     entitled = _entitled(nominal) if by is GroupedBy.QUEUE and wide else None
     return Report(
         window=over,
@@ -303,15 +304,14 @@ def report(database: Database, over: Window, by: GroupedBy, sight: Sight = EVERY
         used=used,
         fairness=tuple(fairness(used, entitled, waiting_over_time(database, over, by, sight), over)),
         nominal=nominal,
-        idle=tuple(idle(nominal, of_queues, cohorts(database))) if wide else (),
+        idle=tuple(_idle(database, over)) if wide else (),
         preemptions=tuple(preemptions(database, over, sight, limit=100)),
     )
 
 
-def cohorts(database: Database) -> dict[str, str]:
-    """Returns the last known cohort of each ClusterQueue."""
-    found = database.rows("SELECT cluster_queue, cohort FROM quotas ORDER BY since", {})
-    return {row[0]: row[1] for row in found}
+def _idle(database: Database, over: Window) -> list[Idle]:
+    spans = _spans(database, over, _TREE, "flavor, resource", "since", "until", "amount", "uses WHERE TRUE", {})
+    return idle(quota_over_time(database, over, GroupedBy.COHORT), series(spans, over))
 
 
 def open_uses(database: Database) -> dict[str, dict[FlavorResource, int]]:
@@ -324,9 +324,22 @@ def open_uses(database: Database) -> dict[str, dict[FlavorResource, int]]:
     return found
 
 
+def open_quotas(database: Database) -> dict[tuple[str, str], tuple[str, dict[FlavorResource, int]]]:
+    """Returns the quota as far as the history knows: cohort and nominal quota, by the keys of
+    ``core.history.record.quotas``.
+    """
+    found: dict[tuple[str, str], tuple[str, dict[FlavorResource, int]]] = {}
+    for queue, cohort, flavor, resource, nominal in database.rows(
+        "SELECT cluster_queue, cohort, flavor, resource, nominal FROM quotas WHERE until IS NULL", {}
+    ):
+        known = found.setdefault((queue, "" if queue else cohort), (cohort, {}))
+        known[1][FlavorResource(flavor, resource)] = int(nominal)
+    return found
+
+
 def unfinished(database: Database) -> set[str]:
     """Returns the uids of the workloads that have not ended as far as the history knows."""
-    return {row[0] for row in database.rows("SELECT uid FROM workloads WHERE finished IS NULL AND outcome = ''", {})}
+    return {row[0] for row in database.rows("SELECT uid FROM workloads WHERE finished IS NULL", {})}
 
 
 _WORKLOAD_COLUMNS: Final = (

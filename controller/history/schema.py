@@ -12,7 +12,17 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
-from core.history.record import Entry, LifeRecord, QuotaAttempt, QuotaRecord, Step, Use, UseEnd
+from core.history.record import (
+    DELETED,
+    DeletedWorkload,
+    Entry,
+    LifeRecord,
+    QuotaAttempt,
+    QuotaRecord,
+    Step,
+    Use,
+    UseEnd,
+)
 
 VERSION: Final = 1
 TABLES: Final = (
@@ -45,7 +55,7 @@ TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS quotas (
         cluster_queue TEXT NOT NULL, flavor TEXT NOT NULL, resource TEXT NOT NULL, since DOUBLE PRECISION NOT NULL,
         until DOUBLE PRECISION, nominal BIGINT NOT NULL, cohort TEXT NOT NULL,
-        PRIMARY KEY (cluster_queue, flavor, resource, since))""",
+        PRIMARY KEY (cluster_queue, cohort, flavor, resource, since))""",
 )
 META: Final = (
     "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -83,11 +93,19 @@ _USE: Final = """INSERT INTO uses (uid, flavor, resource, since, until, amount, 
     ON CONFLICT (uid, flavor, resource, since) DO UPDATE SET amount = excluded.amount, until = NULL"""
 _USE_END: Final = """UPDATE uses SET until = CASE WHEN since > :until THEN since ELSE :until END
     WHERE uid = :uid AND until IS NULL"""
-_QUOTA_END: Final = "UPDATE quotas SET until = :since WHERE cluster_queue = :cluster_queue AND until IS NULL"
+_GONE: Final = (
+    f"""UPDATE workloads SET finished = CASE WHEN created > :at THEN created ELSE :at END, outcome = '{DELETED}',
+    changed = :changed WHERE uid = :uid AND finished IS NULL""",
+    f"""UPDATE attempts SET ended = CASE WHEN reserved > :at THEN reserved ELSE :at END, reason = '{DELETED}'
+    WHERE uid = :uid AND ended IS NULL""",
+    _USE_END.replace(":until", ":at"),
+)
+_QUOTA_END: Final = """UPDATE quotas SET until = :since WHERE cluster_queue = :cluster_queue
+    AND (cluster_queue <> '' OR cohort = :cohort) AND until IS NULL"""
 _QUOTA: Final = """INSERT INTO quotas (cluster_queue, flavor, resource, since, until, nominal, cohort)
     VALUES (:cluster_queue, :flavor, :resource, :since, NULL, :nominal, :cohort)
-    ON CONFLICT (cluster_queue, flavor, resource, since) DO UPDATE SET nominal = excluded.nominal, until = NULL,
-    cohort = excluded.cohort"""
+    ON CONFLICT (cluster_queue, cohort, flavor, resource, since) DO UPDATE SET nominal = excluded.nominal,
+    until = NULL"""
 Statement = tuple[str, Mapping[str, Any]]
 
 
@@ -104,10 +122,12 @@ def statements(entry: Entry, now: float) -> list[Statement]:
             return [(_USE, asdict(entry))]
         case UseEnd():
             return [(_USE_END, asdict(entry))]
+        case DeletedWorkload(uid, at):
+            told, first, *others = {"uid": uid, "at": at}, *_GONE
+            return [(first, {**told, "changed": now}), *((each, told) for each in others)]
         case QuotaRecord(cluster_queue, cohort, since, nominal):
-            known = {"cluster_queue": cluster_queue, "since": since}
-            each = {**known, "cohort": cohort}
+            known = {"cluster_queue": cluster_queue, "cohort": cohort, "since": since}
             return [
                 (_QUOTA_END, known),
-                *((_QUOTA, {**each, **fr._asdict(), "nominal": amount}) for fr, amount in nominal.items()),
+                *((_QUOTA, {**known, **fr._asdict(), "nominal": amount}) for fr, amount in nominal.items()),
             ]

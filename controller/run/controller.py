@@ -29,6 +29,7 @@ from controller.cache.sweeps import Sweeps
 from controller.cache.writes import Writer
 from controller.forecasts.forecasts import Forecasts
 from controller.forecasts.remembered import RememberedRunTimes
+from controller.history.history import History
 from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
 from controller.kube.errors import ApiError
@@ -216,6 +217,8 @@ class Controller:
             )
             if self.settings.remembers_run_times:
                 self.run_times = RememberedRunTimes(client, writer, forecasts, self.caches, self.settings.namespace)
+        kept = self.settings.history
+        self.history = History(self.caches, kept, registry) if kept is not None else None
         self.pod_owners = [
             PodOwnerReconciler(
                 each,
@@ -379,6 +382,8 @@ class Controller:
             group.create_task(self.usage.run(), name="usage")
             if self.run_times is not None:
                 group.create_task(self.run_times.run(), name="run-times")
+            if self.history is not None:
+                group.create_task(self.history.run(), name="history")
             group.create_task(self.mirror.run(), name="queue-mirror")
             group.create_task(self.waiting.run(), name="waiting")
             group.create_task(self.not_running.run(), name="not-running")

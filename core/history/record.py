@@ -14,9 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from api.names import Condition, EvictedReason
+from core.model import ClusterQueue, Cohort, FlavorResource, Quota, Workload
 from core.model import Condition as StatusCondition
-from core.model import FlavorResource, Workload
 from core.model.messages import preemption_of
+from core.quota.tree import above
 from core.quota.usage import holds_quota, reservation
 
 LONGEST_MESSAGE: Final = 1_000
@@ -36,7 +37,7 @@ _WORDS: Final = {
 
 class JobOrigin(NamedTuple):
     """What the Workload itself does not show: its job, who queued that ('' for unknown), and the cohort of each
-    ClusterQueue ('' for none).
+    ClusterQueue: the path from the root of its tree, '' for none.
     """
 
     job_kind: str = ""
@@ -118,8 +119,17 @@ class UseEnd(Struct, frozen=True, gc=False):
     until: float
 
 
+class DeletedWorkload(Struct, frozen=True, gc=False):
+    """A workload was deleted before it had finished: its attempt and its use end then."""
+
+    uid: str
+    at: float
+
+
 class QuotaRecord(Struct, frozen=True, gc=False):
-    """The nominal quota of a ClusterQueue from a time on; replaces what was known of it."""
+    """The nominal quota of a ClusterQueue from a time on, or of a Cohort itself (``cluster_queue`` is empty then);
+    replaces what was known of it. ``cohort`` is the path from the root of the tree.
+    """
 
     cluster_queue: str
     cohort: str
@@ -127,7 +137,32 @@ class QuotaRecord(Struct, frozen=True, gc=False):
     nominal: Mapping[FlavorResource, int]
 
 
-Entry = LifeRecord | Step | QuotaAttempt | Use | UseEnd | QuotaRecord
+Entry = LifeRecord | Step | QuotaAttempt | Use | UseEnd | DeletedWorkload | QuotaRecord
+DELETED: Final = "Deleted"
+"""The outcome of a workload that was deleted before it had finished."""
+
+
+def quotas(
+    cohorts: Mapping[str, Cohort], cluster_queues: Mapping[str, ClusterQueue], now: float
+) -> dict[tuple[str, str], QuotaRecord]:
+    """Returns the quota that there is, by ClusterQueue and, for that of a Cohort itself, by '' and Cohort."""
+    found = {}
+    for name, queue in sorted(cluster_queues.items()):
+        path = _path(cohorts, queue.cohort)
+        found[name, ""] = QuotaRecord(name, path, now, _nominal(queue.quotas))
+    for name, cohort in sorted(cohorts.items()):
+        if cohort.quotas:
+            path = _path(cohorts, name)
+            found["", path] = QuotaRecord("", path, now, _nominal(cohort.quotas))
+    return found
+
+
+def _path(cohorts: Mapping[str, Cohort], cohort: str | None) -> str:
+    return "/".join(reversed(list(above(cohorts, cohort)))) if cohort else ""
+
+
+def _nominal(given: Mapping[FlavorResource, Quota]) -> dict[FlavorResource, int]:
+    return {fr: min(quota.nominal, LARGEST_AMOUNT) for fr, quota in given.items() if quota.nominal}
 
 
 def entries(old: Workload | None, new: Workload | None, origin: JobOrigin, now: float) -> list[Entry]:
@@ -139,7 +174,7 @@ def entries(old: Workload | None, new: Workload | None, origin: JobOrigin, now: 
     if known is None or known.variant_of:
         return []
     if new is None or (old is not None and old.uid != new.uid):
-        gone = list(_gone(old, now)) if old is not None else []
+        gone: list[Entry] = [] if old is None or old.holds(Condition.FINISHED) else [DeletedWorkload(old.uid, now)]
         return gone if new is None else [*gone, *entries(None, new, origin, now)]
     if old is not None and _same(old, new):
         return []
@@ -291,18 +326,6 @@ def _new_uses(new: Workload, origin: JobOrigin, uses: Mapping[FlavorResource, in
         yield Use(
             new.uid, fr.flavor, fr.resource, since, amount, new.key.namespace, origin.user, new.queue, queue, cohort
         )
-
-
-def _gone(old: Workload, now: float) -> Iterator[Entry]:
-    """The Workload was deleted; if it had finished, its end is known already."""
-    if old.holds(Condition.FINISHED):
-        return
-    yield Step(old.uid, "Deleted", "", now, now)
-    attempt = attempted(old)
-    if attempt is not None:
-        yield replace(attempt, ended=max(now, attempt.reserved), reason="Deleted")
-    if held_by(old):
-        yield UseEnd(old.uid, max(now, _reserved_at(old)))
 
 
 def _release_time(new: Workload, reserved: float, now: float) -> float:

@@ -118,8 +118,8 @@ def _index(shares: Sequence[float]) -> float | None:
 
 
 class Idle(NamedTuple):
-    """The nominal quota of a cohort, or of a ClusterQueue without one, and what nobody used of it; in amounts times
-    hours.
+    """The nominal quota of a tree of cohorts, or of a ClusterQueue without one, and what nobody used of it; in amounts
+    times hours.
     """
 
     name: str
@@ -129,12 +129,11 @@ class Idle(NamedTuple):
     idle: float
 
 
-def idle(nominal: Series, used: Series, cohorts: Mapping[str, str]) -> list[Idle]:
-    """Returns the idle quota by cohort (``cohorts`` is that of each ClusterQueue). What one part lacks is not made up
-    by another: quota was idle in a part if less was used than there was.
+def idle(nominal: Series, used: Series) -> list[Idle]:
+    """Returns the idle quota by tree; the groups of both are paths of cohorts, or ClusterQueues without one. What one
+    part lacks is not made up by another: quota was idle in a part if less was used than there was.
     """
-    names = {name: cohorts.get(name) or name for name, _ in (*nominal, *used)}
-    had, took = (_together(each, names) for each in (nominal, used))
+    had, took = _by_tree(nominal), _by_tree(used)
     found = []
     for (name, fr), parts in sorted(had.items()):
         other = took.get((name, fr), [0.0] * len(parts))
@@ -143,9 +142,10 @@ def idle(nominal: Series, used: Series, cohorts: Mapping[str, str]) -> list[Idle
     return found
 
 
-def _together(found: Series, names: Mapping[str, str]) -> dict[tuple[str, FlavorResource], list[float]]:
+def _by_tree(found: Series) -> dict[tuple[str, FlavorResource], list[float]]:
     added: dict[tuple[str, FlavorResource], list[float]] = {}
-    for (name, fr), parts in found.items():
-        before = added.get((names[name], fr))
-        added[names[name], fr] = list(parts) if before is None else [a + b for a, b in zip(before, parts, strict=True)]
+    for (path, fr), parts in found.items():
+        tree = path.partition("/")[0]
+        before = added.get((tree, fr))
+        added[tree, fr] = list(parts) if before is None else [a + b for a, b in zip(before, parts, strict=True)]
     return added

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from api.names import PreemptedReason
 from core.history.record import (
+    DeletedWorkload,
     Entry,
     JobOrigin,
     LifeRecord,
@@ -110,8 +111,7 @@ def test_a_workload_that_ends_has_an_outcome_and_the_time_that_it_ran() -> None:
 
 
 def test_one_that_is_deleted_while_it_runs_held_its_quota_until_then() -> None:
-    kinds = [type(each) for each in entries(HELD, None, ORIGIN, 1_200.0)]
-    assert kinds == [Step, QuotaAttempt, UseEnd]
+    assert entries(HELD, None, ORIGIN, 1_200.0) == [DeletedWorkload("uid-w", 1_200.0)]
     assert entries(finished(HELD, 1_110.0), None, ORIGIN, 1_200.0) == [], "its end is known"
 
 
@@ -193,9 +193,9 @@ def test_fairness_is_one_for_equal_shares_and_counts_who_waits_for_nothing() -> 
 
 
 def test_quota_is_idle_that_nobody_of_the_cohort_used() -> None:
-    nominal = {("a", DEFAULT): [3600.0, 3600.0], ("b", DEFAULT): [3600.0, 3600.0], ("c", DEFAULT): [3600.0, 3600.0]}
-    used = {("a", DEFAULT): [7200.0, 0.0], ("c", DEFAULT): [1800.0, 9999.0]}
-    assert idle(nominal, used, {"a": "team", "b": "team"}) == [
+    nominal = {(name, DEFAULT): [3600.0, 3600.0] for name in ("team/a", "team", "c")}
+    used = {("team/a", DEFAULT): [7200.0, 0.0], ("c", DEFAULT): [1800.0, 9999.0]}
+    assert idle(nominal, used) == [
         Idle("c", "default", "cpu", 2.0, 0.5),
         Idle("team", "default", "cpu", 4.0, 2.0),
     ]
