@@ -3,7 +3,8 @@ where a LocalQueue or one of its workloads stands.
 
 Its documents and paths, with the shapes of Kueue's aggregated API server. It has no objects: the only requests are
 ``get`` of a subresource, and discovery. ``pendingworkloads`` of a queue is Kueue's, word for word. ``standing`` is
-Seiretsu's own: a subresource beside it, so that clients of Kueue read what they know, and a role gives each alone.
+Seiretsu's own: a subresource beside it, so that clients of Kueue read what they know, and a role gives each alone. So
+are ``reports``, of the whole cluster or of one namespace: what the history has.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ KIND, PENDING_WORKLOADS = "PendingWorkloadsSummary", "pendingworkloads"
 STANDING = "standing"
 QUEUE_STANDING, WORKLOAD_STANDING = "LocalQueueStanding", "WorkloadStanding"
 CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS = "clusterqueues", "localqueues", "workloads"
+REPORTS, REPORT = "reports", "Report"
+FINISHED: Final = "workloads"
+GROUPS: Final = ("queue", "cohort", "namespace", "user", "localqueue")
+"""The names of reports: by what they group use; and FINISHED, the list of workloads that have ended."""
 SUBRESOURCES: Final = (
     (CLUSTER_QUEUES, PENDING_WORKLOADS, KIND),
     (LOCAL_QUEUES, PENDING_WORKLOADS, KIND),
@@ -58,6 +63,10 @@ class Page(NamedTuple):
 def asked(path: str) -> VisibilityRequest | None:
     """Returns what a path is about; None for any other path."""
     match path.strip("/").split("/"):
+        case ["apis", group, version, resource, name] if resource == REPORTS:
+            return _report(group, version, "", name)
+        case ["apis", group, version, "namespaces", namespace, resource, name] if namespace and resource == REPORTS:
+            return _report(group, version, namespace, name)
         case ["apis", group, version, resource, name, subresource]:
             namespace = ""
         case ["apis", group, version, "namespaces", namespace, resource, name, subresource] if namespace:
@@ -67,6 +76,11 @@ def asked(path: str) -> VisibilityRequest | None:
     served = any((resource, subresource) == (plural, sub) for plural, sub, _ in SUBRESOURCES)
     known = group == GROUP and version in VERSIONS and served and (resource == CLUSTER_QUEUES) == (not namespace)
     return VisibilityRequest(version, resource, namespace, name, subresource) if known and name else None
+
+
+def _report(group: str, version: str, namespace: str, name: str) -> VisibilityRequest | None:
+    known = group == GROUP and version in VERSIONS and name in (*GROUPS, FINISHED)
+    return VisibilityRequest(version, REPORTS, namespace, name, "") if known else None
 
 
 def page(query: str, default: int = DEFAULT_LIMIT, most: int = MAX_LIMIT) -> Page:
@@ -86,7 +100,7 @@ def discovery(path: str) -> Raw | None:
         case ["apis", group] if group == GROUP:
             return {"kind": "APIGroup", "apiVersion": "v1", **_group()}
         case ["apis", group, version] if group == GROUP and version in VERSIONS:
-            found = [each for resource in _RESOURCES for each in _resources(*resource)]
+            found = [each for resource in _RESOURCES for each in _resources(*resource)] + [_REPORTS]
             return {
                 "kind": "APIResourceList",
                 "apiVersion": "v1",
@@ -176,6 +190,15 @@ def _resources(plural: str, singular: str, namespaced: bool) -> list[Raw]:
             if resource == plural
         ),
     ]
+
+
+_REPORTS: Final[Raw] = {
+    "name": REPORTS,
+    "singularName": "report",
+    "namespaced": True,
+    "kind": REPORT,
+    "verbs": ["get"],
+}
 
 
 def _group() -> Raw:

@@ -26,6 +26,7 @@ from app.limits import check_client
 from app.metrics import ProcessMetrics
 from app.probes import Heartbeat, dial, probe, remembered
 from app.published import Published
+from app.reports import Reports
 from app.server import Address, Listener, Server
 from app.setup import Setup
 from app.tasks import Tasks
@@ -38,6 +39,7 @@ from certs.live import LiveContext
 from certs.mounted import MountedFiles
 from certs.pki import CertificateError
 from certs.store import BundleTarget
+from controller.history.history import HistoryReader
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
 from controller.kube.events import EventSender, ObjectReference
@@ -280,7 +282,9 @@ class Composition:
             start = lookup.forecast(key)
             return document.written(start, time.time()) if start is not None else None
 
-        served = Visibility(self.client, lookup, self.controller.workload, forecast=forecast)
+        kept = self.setup.controller.history
+        reports = Reports(HistoryReader(kept) if kept is not None else None)
+        served = Visibility(self.client, lookup, self.controller.workload, forecast=forecast, reports=reports)
         return served, Listener(served, self.setup.visibility, self.live.for_clients_of(b""))
 
     def _trust_front_proxy(self, authority: bytes) -> None:

@@ -1,6 +1,7 @@
 """Serves the visibility API as an aggregated API server: the API server sends it the requests of its users.
 
-What waits in a queue is answered here, where a LocalQueue or a workload stands by ``app.standing``.
+What waits in a queue is answered here, where a LocalQueue or a workload stands by ``app.standing``, what the history
+has by ``app.reports``.
 
 It knows the API server by its client certificate, of the CA in the ConfigMap `extension-apiserver-authentication`, and
 takes the user from the headers that are named there. Any other client needs a token. Whether a user may read a queue
@@ -27,6 +28,7 @@ from api.visibility_openapi import openapi
 from app.access import UNREVIEWED, Reviews, User
 from app.connection import CLIENT
 from app.limits import Limits, RefusedCallError, check_page
+from app.reports import Reports
 from app.standing import Standings
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
@@ -99,7 +101,7 @@ class FrontProxy:
 
 class Visibility:
     """The ASGI application. `run` follows the ConfigMap; `raw` returns a Workload; `forecast` when one is expected to
-    start, None while that is not known.
+    start, None while that is not known; ``reports`` are those of the history.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Visibility:
         token_reviews: Reviews | None = None,
         limits: Limits | None = None,
         forecast: Callable[[Key], Raw | None] = lambda key: None,
+        reports: Reports | None = None,
     ) -> None:
         self.proxy = FrontProxy()
         self._client = client
@@ -122,6 +125,7 @@ class Visibility:
         self._token_reviews = token_reviews or Reviews(client)
         self._limits = limits or Limits()
         self._one_at_a_time = asyncio.Lock()
+        self._reports = reports or Reports(None)
         self._standings = Standings(lookup, raw, self._one_at_a_time, forecast)
 
     async def run(self, trust: Callable[[bytes], None]) -> None:
@@ -167,6 +171,8 @@ class Visibility:
             if found is None:
                 raise RefusedCallError(404, "the server could not find the requested resource")
             return found
+        if about.resource == visibility.REPORTS:
+            return await self._reports.answer(about, scope["query_string"].decode("latin1"))
         standing = about.subresource == visibility.STANDING
         limits = (visibility.DEFAULT_STANDING_LIMIT, visibility.MAX_STANDING_LIMIT) if standing else ()
         try:
@@ -236,5 +242,6 @@ async def _check(reviews: Reviews, user: User, about: VisibilityRequest | None, 
         "name": about.name,
     }
     where = f' in the namespace "{about.namespace}"' if about.namespace else ""
-    what = f'get {about.resource}/{about.subresource} of "{about.name}" in the API group "{visibility.GROUP}"'
+    resource = f"{about.resource}/{about.subresource}".rstrip("/")
+    what = f'get {resource} of "{about.name}" in the API group "{visibility.GROUP}"'
     await reviews.allow(user, {"resourceAttributes": attributes}, what + where)

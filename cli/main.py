@@ -52,6 +52,7 @@ COMMANDS = (
     Command(
         "why-preempted", "cli.why_preempted", "Show which workload preempted a Job, and by which rule.", True, True
     ),
+    Command("report", "cli.history.command", "Show who used how much, and who waited, from the history.", plugin=True),
     Command("top", "cli.top.command", "Show a live page of queues, who runs, and who waits and why.", True, True),
     Command(
         "list", "cli.verbs.listing", "List queues, workloads, flavors, or the pods of a job.", True, True, types=True

@@ -126,6 +126,41 @@ def pictures(several: Sequence[Played], titles: Sequence[str] = ("", "")) -> lis
     return [_svg(one, frame, title) for one, title in zip(parts, titles, strict=False)]
 
 
+def of_use(
+    found: Iterable[Band], pending: Mapping[str, StepFunction], heads: Mapping[str, str], end: float, title: str
+) -> str:
+    """Returns a picture of bands that were measured: of the use of each group, with the number that wait; ``heads`` is
+    what stands above each.
+    """
+    mine = {(band.cluster_queue, band.cell): band for band in found}
+    parts = PictureParts(bands=mine, waiting=pending, courses={}, cohorts={}, heads=heads)
+    return _svg(parts, _frame([parts], end), title)
+
+
+def of_shares(values: Sequence[float | None], end: float, label: str) -> str:
+    """Returns a picture of one value between 0 and 1 over time; None is a time without one."""
+    frame = Frame(end, WIDE, {}, {}, (), 0)
+    floor, height = 8.0 + BAND - 12, BAND - 22
+    part = end / max(len(values), 1)
+    drawn = [*_grid(frame, 4, floor + 6), _label(label, label, "1 is equal", floor - height / 2)]
+    for number, value in enumerate(values):
+        if value is not None:
+            at = number * part
+            drawn.append(
+                _box(frame, at, at + part, floor - height * value, floor, "own", f"from {seconds(at)}: {value:.2f}")
+            )
+    drawn.append(_line(frame, floor, 'class="axis"'))
+    drawn += [
+        _text(text, LEFT - 6, at + 4, "dim small", anchor="end") for text, at in (("0", floor), ("1", floor - height))
+    ]
+    drawn += _moments(frame, floor + 14)
+    tall = round(floor + 34)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} {tall}" width="{WIDE}" height="{tall}"'
+        f' role="img" aria-label="{escape(label)}"><style>{style()}</style>{"".join(drawn)}</svg>'
+    )
+
+
 def _parts(played: Played) -> PictureParts:
     reservations = played.state.reservations
     mine = bands(played.timeline, reservations.cluster_queues)
@@ -193,13 +228,10 @@ def _svg(parts: PictureParts, frame: Frame, title: str) -> str:
             top += BAND
         drawn += _moments(frame, top)
         top += AXIS
-    few = f"the {len(frame.rows)} of {frame.jobs} that wait longest, " if frame.jobs > len(frame.rows) else ""
-    drawn.append(_text(f"Workloads, {few}in order of arrival", 10, top + HEAD - 7, "head"))
-    top += HEAD
-    for job in frame.rows:
-        drawn += _row(job, parts.courses.get(job), frame, top)
-        top += ROW
-    drawn += _moments(frame, top + 10)
+    if frame.jobs:
+        drawn += _rows(parts, frame, top)
+        top += HEAD + ROW * len(frame.rows)
+        drawn += _moments(frame, top + 10)
     height, cut = round(top + 30), 0 if title else TITLE
     says = f"{title}: what each ClusterQueue uses of its quotas, who waits, and when each workload runs".lstrip(": ")
     return (
@@ -212,6 +244,14 @@ def _svg(parts: PictureParts, frame: Frame, title: str) -> str:
         + "".join(drawn)
         + "</svg>"
     )
+
+
+def _rows(parts: PictureParts, frame: Frame, top: float) -> Iterator[str]:
+    """When each workload waited and ran."""
+    few = f"the {len(frame.rows)} of {frame.jobs} that wait longest, " if frame.jobs > len(frame.rows) else ""
+    yield _text(f"Workloads, {few}in order of arrival", 10, top + HEAD - 7, "head")
+    for number, job in enumerate(frame.rows):
+        yield from _row(job, parts.courses.get(job), frame, top + HEAD + ROW * number)
 
 
 def _text(text: str, x: float, y: float, style: str = "", *, anchor: str = "") -> str:

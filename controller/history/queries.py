@@ -124,12 +124,15 @@ class ReportLine(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """All that `seiretsu report` shows. ``idle`` is empty for a reader who may not see ClusterQueues."""
+    """All that `seiretsu report` shows. ``waited`` has how many waited in each part, under an empty flavor and
+    resource; ``idle`` is empty for a reader who may not see ClusterQueues.
+    """
 
     window: Window
     by: GroupedBy
     lines: tuple[ReportLine, ...]
     used: Series
+    waited: Series
     fairness: tuple[float | None, ...]
     nominal: Series
     idle: tuple[Idle, ...]
@@ -293,6 +296,7 @@ def report(database: Database, over: Window, by: GroupedBy, sight: Sight = EVERY
     groups = sorted({*(name for name, _ in used), *waited, *ended})
     wide = sight.namespaces is None and sight.cluster_queues
     nominal = quota_over_time(database, over) if wide else {}
+    waiting = waiting_over_time(database, over, by, sight)
     entitled = _entitled(nominal) if by is GroupedBy.QUEUE and wide else None
     return Report(
         window=over,
@@ -302,7 +306,8 @@ def report(database: Database, over: Window, by: GroupedBy, sight: Sight = EVERY
             for name in groups
         ),
         used=used,
-        fairness=tuple(fairness(used, entitled, waiting_over_time(database, over, by, sight), over)),
+        waited=waiting,
+        fairness=tuple(fairness(used, entitled, waiting, over)),
         nominal=nominal,
         idle=tuple(_idle(database, over)) if wide else (),
         preemptions=tuple(preemptions(database, over, sight, limit=100)),

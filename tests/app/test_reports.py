@@ -1,0 +1,88 @@
+"""Reports of the history at the visibility API: who gets which, and what the answer is when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from api.objects import Raw, Resource
+from app.access import Reviews
+from app.reports import Reports
+from app.visibility import FrontProxy, Visibility
+from controller.history.database import FILE, Sqlite
+from controller.history.history import HistoryReader
+from controller.kube.flow.throttle import Throttle
+from controller.settings import HistorySettings
+from core.state.lookup import Lookup
+from tests.app.test_visibility import ADMINISTRATOR, AUTHENTICATION, BASE, Reviewer, Served, raw, state
+from tests.controller.history import HOUR, short_history, write
+
+PERIOD = f"since=0&until={5 * HOUR}"
+ANN = {"X-Remote-User": "ann"}
+
+
+class ReportReviewer(Reviewer):
+    """`ann` may read the reports of namespace `one`."""
+
+    async def create(self, resource: Resource, body: Raw, namespace: str = "", *, dry_run: bool = False) -> Raw:
+        wanted = body["spec"].get("resourceAttributes") or {}
+        mine = (wanted.get("resource"), wanted.get("namespace"), wanted.get("subresource")) == ("reports", "one", "")
+        return {"status": {"allowed": body["spec"].get("user") == "ann" and mine}}
+
+
+def served(directory: Path | None) -> Served:
+    found = Served()
+    reader = HistoryReader(HistorySettings(str(directory))) if directory is not None else None
+    reviews = Reviews(ReportReviewer(), throttle=Throttle(0))
+    found.app = Visibility(found.reviewer, Lookup(state()), raw, reviews=reviews, reports=Reports(reader))
+    found.app.proxy = FrontProxy.read(AUTHENTICATION)
+    return found
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("reports")
+    database = Sqlite(found / FILE)
+    try:
+        write(database, short_history())
+    finally:
+        database.close()
+    return found
+
+
+async def test_the_report_of_a_namespace_has_nothing_of_others(directory: Path) -> None:
+    answer = await served(directory).get(f"{BASE}/namespaces/one/reports/user?{PERIOD}", ANN)
+    assert answer.status_code == 200, answer.text
+    assert [each["name"] for each in answer.json()["groups"]] == ["alice"]
+    assert not any(word in answer.text for word in ("bob", "high", "two"))
+    listed = await served(directory).get(f"{BASE}/namespaces/one/reports/workloads?{PERIOD}", ANN)
+    assert [each["name"] for each in listed.json()["workloads"]] == ["low"]
+
+
+@pytest.mark.parametrize("path", ["reports/user", "namespaces/two/reports/user", "reports/workloads"])
+async def test_other_reports_need_a_right_of_their_own(directory: Path, path: str) -> None:
+    assert (await served(directory).get(f"{BASE}/{path}?{PERIOD}", ANN)).status_code == 403
+    assert (await served(directory).get(f"{BASE}/{path}?{PERIOD}", ADMINISTRATOR)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "told"),
+    [
+        ("reports/colour", 404, "not find"),
+        ("reports/user?since=yesterday", 400, "is not a number"),
+        ("reports/user?since=9&until=8", 400, "before until"),
+        ("reports/user?since=nan", 400, "out of range"),
+    ],
+)
+async def test_a_wrong_question_gets_a_sentence(directory: Path, path: str, status: int, told: str) -> None:
+    answer = await served(directory).get(f"{BASE}/{path}", ADMINISTRATOR)
+    assert (answer.status_code, told in answer.json()["message"]) == (status, True), answer.text
+
+
+async def test_without_a_history_the_answer_says_what_to_set(tmp_path: Path) -> None:
+    answer = await served(None).get(f"{BASE}/reports/user", ADMINISTRATOR)
+    assert answer.status_code == 404
+    assert "history.enabled" in answer.json()["message"]
+    empty = await served(tmp_path).get(f"{BASE}/reports/user", ADMINISTRATOR)
+    assert empty.status_code == 503, "nothing was written yet"
