@@ -297,6 +297,7 @@ async def test_discovery_has_both_versions_and_what_can_be_asked() -> None:
         "localqueues/pendingworkloads": (True, ["get"]),
         "localqueues/standing": (True, ["get"]),
         "workloads/standing": (True, ["get"]),
+        "reports": (True, ["get"]),
     }
     assert json.loads((await served.get("/openapi/v2")).text)["code"] == 404
 
