@@ -139,8 +139,8 @@ async def measure(kubeconfig: Path, pids: Mapping[str, int], changes: float, sec
                 cost = report.Cost.between(before, await report.moment(connection, pids))
             workloads = await _count(client, WORKLOADS)
         finally:
-            for each in following:
-                each.cancel()
+            for task in following:
+                task.cancel()
             await asyncio.gather(*following, return_exceptions=True)
             for resource, namespace, raw in reversed(created):
                 if not namespace:
