@@ -247,7 +247,9 @@ class Composition:
         return [mutating(options), validating(options)]
 
     def _listeners(self) -> list[Listener]:
-        context = Context(self.setup.settings, self.controller.lookup, account=lambda: self.account)
+        context = Context(
+            self.setup.settings, self.controller.lookup, account=lambda: self.account, basis=self.controller.basis
+        )
         hooks = routes(context, Verdicts(self.metrics.registry))
         ready = f"/{self.setup.readiness}"
         probes = [

@@ -1,4 +1,4 @@
-"""How good forecasts of starts are, and what they cost: ``python -m bench.forecast [--cost] [TRACE...]``.
+"""How good forecasts of starts are, and what they cost: ``python -m bench.forecast [--cost] [--nobody] [TRACE...]``.
 
 Each trace is played by the simulator, which knows how long every job runs; every six minutes the State is taken as it
 is then, and forecast with no more than what the jobs that have finished by then have taught. A forecast is judged when
@@ -12,7 +12,8 @@ Lublin and Feitelson, "The workload on parallel supercomputers: modeling the cha
 the next one of its user; and of Downey, "A parallel workload model and its implications for processor allocation",
 HPDC 1997 (log-uniform run times and sizes), where users repeat their jobs. Arrivals are a Poisson process in both.
 
-``--cost``: CPU seconds until the first answer for 10,000 waiting workloads in 50 ClusterQueues, and until the last.
+``--nobody``: without the arrivals that are expected from those of the last hours. ``--cost``: CPU seconds until the
+first answer for 10,000 waiting workloads in 50 ClusterQueues, and until the last.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from msgspec.structs import replace
 
 from api.objects import Key
 from core.forecast.accuracy import MOMENTS, SHORT_WAIT_SECONDS, Record
+from core.forecast.arrivals import NOBODY, ArrivalRates, RecentArrivals
 from core.forecast.calibration import Calibration
 from core.forecast.forecast import forecast, forecast_in_steps
 from core.forecast.learned import LearnedRunTimes
@@ -176,14 +178,15 @@ class Judged(NamedTuple):
     unknown: int
 
 
-def play(jobs: list[TracedJob], *, preemption: bool = False) -> Judged:
-    """Plays a trace, with a forecast every few minutes."""
+def play(jobs: list[TracedJob], *, preemption: bool = False, nobody: bool = False) -> Judged:
+    """Plays a trace, with a forecast every few minutes; with ``nobody`` no other is taken to arrive."""
     chance, state = random.Random(5), queues(QUEUES, 1, CPUS // QUEUES, preemption=preemption)
     arrivals = [
         Arrival(job.at, workload(number, job, chance.randrange(QUEUES)), job.run_for) for number, job in enumerate(jobs)
     ]
     simulation = Simulation(state, arrivals, start=START)
     learned, records, done = LearnedRunTimes(), defaultdict[Key, Record](Record), set[Key]()
+    recent, arrived = RecentArrivals(START), 0
     by_hand: dict[Key, float] = {}
     calibration = Calibration()
     waits: dict[str, list[float]] = defaultdict(list)
@@ -191,7 +194,11 @@ def play(jobs: list[TracedJob], *, preemption: bool = False) -> Judged:
     while (at := simulation.next(now)) is not None:
         while at > due:
             _learn(simulation, learned, done, due)
-            _ask(state, learned.run_time, due, records, calibration)
+            while arrived < len(arrivals) and arrivals[arrived].at <= due:
+                recent.add(arrivals[arrived].workload)
+                arrived += 1
+            rates = recent.rates(state.pending.local_queues, START + due)
+            _ask(state, learned.run_time, due, NOBODY if nobody else rates, records, calibration)
             due += EVERY_SECONDS
         now = at
         simulation.advance(now)
@@ -209,11 +216,18 @@ def _learn(simulation: Simulation, learned: LearnedRunTimes, done: set[Key], now
             learned.add(course.arrival.workload, course.finished - course.attempts[-1].started)
 
 
-def _ask(state: State, run_times: RunTimes, now: float, records: dict[Key, Record], calibration: Calibration) -> None:
+def _ask(
+    state: State,
+    run_times: RunTimes,
+    now: float,
+    rates: ArrivalRates,
+    records: dict[Key, Record],
+    calibration: Calibration,
+) -> None:
     for arena in state.reservations.arenas:
         about = situation(state, arena, START + now)
         if about.waiting:
-            for start in forecast(about, run_times, int(now), runs=RUNS).starts.values():
+            for start in forecast(about, run_times, int(now), runs=RUNS, rates=rates).starts.values():
                 records[start.key].add(calibration.corrected(start), start.p50)
 
 
@@ -258,13 +272,13 @@ def _judged(
     return judged._replace(waited=waited, unknown=unknown)
 
 
-def table(names: list[str]) -> Iterator[str]:
+def table(names: list[str], *, nobody: bool = False) -> Iterator[str]:
     """The lines of the table, one by one."""
     heads = [f"{moment}: error" for moment in MOMENTS] + [f"{moment}: inside" for moment in MOMENTS]
     yield f"| trace | jobs that waited | {' | '.join(heads)} | by hand: error | unknown |"
     yield f"|{'---|' * (len(heads) + 4)}"
     for name in names:
-        judged = play(TRACES[name](), preemption=name == "preemptive")
+        judged = play(TRACES[name](), preemption=name == "preemptive", nobody=nobody)
         errors = [f"{statistics.median(judged.errors[each]):.0%}" for each in MOMENTS]
         inside = [f"{statistics.mean(judged.inside[each]):.0%}" for each in MOMENTS]
         hand = f"{statistics.median(judged.by_hand):.0%}"
@@ -307,8 +321,8 @@ def cost(count: int = 10_000, number: int = 50) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     """Prints the costs, or the table of the traces that are named."""
-    wanted = [each for each in arguments if each != "--cost"]
-    lines = cost() if "--cost" in arguments else table(wanted or list(TRACES))
+    wanted = [each for each in arguments if not each.startswith("--")]
+    lines = cost() if "--cost" in arguments else table(wanted or list(TRACES), nobody="--nobody" in arguments)
     for line in lines:
         print(line, flush=True)
     return 0

@@ -162,6 +162,8 @@ class ControllerSettings:
     guard: GuardSettings = field(default_factory=GuardSettings)
     forecasts: bool = False
     """Whether starts are forecast, in a process of their own."""
+    expects_arrivals: bool = False
+    """Whether forecasts take it that others arrive as lately."""
     remembers_run_times: bool = False
     history: HistorySettings | None = None
     """What is recorded of workloads, and where; None records nothing."""
@@ -237,6 +239,7 @@ def from_configuration(
         custom_labels=_custom_labels(configuration),
         guard=_guard(configuration),
         forecasts=configuration.seiretsu.forecast.enable,
+        expects_arrivals=configuration.seiretsu.forecast.arrivals,
         remembers_run_times=configuration.seiretsu.forecast.enable and configuration.seiretsu.forecast.remember,
         history=_history(configuration),
     )

@@ -1,14 +1,16 @@
 """What answers a call of each hook: a function from the body of the request to status and body, by path.
 
 Everything below ``answer`` is a pure function of bytes; the answer to an edit of a queue also waits for its
-``consequences``. The body is never copied: it may be megabytes, and everybody else would wait for each copy.
+``consequences``, and that to a dry run for its forecast (``webhook.dry_runs``). The body is never copied: it may be
+megabytes, and everybody else would wait for each copy.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 
@@ -16,7 +18,8 @@ from api import validate
 from core.model import Raw
 from webhook import patch
 from webhook.consequences import Consequences
-from webhook.hooks import HOOKS, Hook
+from webhook.dry_runs import DryRuns
+from webhook.hooks import HOOKS, Hook, HookPhase
 from webhook.patch import PatchError
 from webhook.review import BadReviewError, Request, Response, allow, bad_request, encode, parse
 from webhook.settings import Context
@@ -42,26 +45,31 @@ def _unobserved(hook: Hook, request: Request, response: Response) -> None:
     """Does nothing."""
 
 
-def routes(context: Context, observe: Observe = _unobserved) -> dict[str, Route]:
+def routes(
+    context: Context, observe: Observe = _unobserved, clock: Callable[[], float] = time.time
+) -> dict[str, Route]:
     """Returns the routes of all hooks by path, also of those that the settings do not use. What their rules need is
-    created here, not while the first client waits.
+    created here, not while the first client waits. ``clock`` is in epoch seconds.
     """
     validate.prepare()
-    consequences = Consequences(context)
-    return {hook.path: _route(hook, context, observe, consequences) for hook in HOOKS}
+    consequences, dry_runs = Consequences(context, clock=clock), DryRuns(context, clock=clock)
+    return {hook.path: _route(hook, context, observe, consequences, dry_runs) for hook in HOOKS}
 
 
-def _route(hook: Hook, context: Context, observe: Observe, consequences: Consequences) -> Route:
+def _route(hook: Hook, context: Context, observe: Observe, consequences: Consequences, dry_runs: DryRuns) -> Route:
     async def route(body: Body) -> Answer:
-        return answer(hook, body, context, observe)
+        request = _parsed(body)
+        if not isinstance(request, Request):
+            return request
+        if request.dry_run and request.operation == "CREATE" and hook.phase is HookPhase.VALIDATING:
+            response = await dry_runs.answer(lambda known: _judged(hook, request, known))
+        else:
+            response = _judged(hook, request, context)
+        if hook.consequences:
+            response = await consequences.beside(response, request)
+        return _answered(hook, request, response, observe)
 
-    async def with_consequences(body: Body) -> Answer:
-        found = _reviewed(hook, body, context)
-        if not isinstance(found, Reviewed):
-            return found
-        return _answered(hook, found.request, await consequences.beside(found.response, found.request), observe)
-
-    return with_consequences if hook.consequences else route
+    return route
 
 
 def answer(hook: Hook, body: Body, context: Context, observe: Observe = _unobserved) -> Answer:
@@ -70,25 +78,19 @@ def answer(hook: Hook, body: Body, context: Context, observe: Observe = _unobser
     If the API server may skip the hook (``Ignore``), an internal failure allows the object unchanged, as an outage
     would.
     """
-    found = _reviewed(hook, body, context)
-    return _answered(hook, *found, observe) if isinstance(found, Reviewed) else found
+    request = _parsed(body)
+    if not isinstance(request, Request):
+        return request
+    return _answered(hook, request, _judged(hook, request, context), observe)
 
 
-class Reviewed(NamedTuple):
-    """A review, and what its hook decided."""
-
-    request: Request
-    response: Response
-
-
-def _reviewed(hook: Hook, body: Body, context: Context) -> Reviewed | Answer:
+def _parsed(body: Body) -> Request | Answer:
     try:
-        request = parse(body)
+        return parse(body)
     except BadReviewError as bad:
         if not bad.uid:
             return 400, f"{bad}\n".encode()
         return 200, encode(bad.uid, bad_request(str(bad)))
-    return Reviewed(request, _judged(hook, request, context))
 
 
 def _answered(hook: Hook, request: Request, response: Response, observe: Observe) -> Answer:

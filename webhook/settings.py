@@ -10,6 +10,7 @@ from typing import Final
 from api import feature_gates, names
 from core.feedback.accepted import Accepted
 from core.feedback.rules import Spent, never
+from core.forecast.basis import Basis
 from core.model import Labels, Raw
 from core.state.lookup import Lookup
 from core.wire.pod_requests import RequestRules
@@ -84,7 +85,7 @@ class Context:
 
     ``account`` is a function because the process gets its account from the API server after the routes are created.
     ``worked`` returns the CPU time of this thread, and ``spent`` is whether the time for advice about this review is
-    used up.
+    used up. ``basis`` is what a forecast for a dry run is made from; None if nothing is forecast.
     """
 
     settings: WebhookSettings
@@ -94,6 +95,7 @@ class Context:
     account: Callable[[], ControllerAccount] = ControllerAccount
     worked: Callable[[], float] = time.thread_time
     spent: Spent = never
+    basis: Basis | None = None
 
     def for_one(self) -> Context:
         """Returns the context of one review, whose advice may cost ``ADVICE_SECONDS`` of CPU from now on."""

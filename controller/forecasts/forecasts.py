@@ -25,7 +25,9 @@ from controller.forecasts.messages import (
     AT_ONCE,
     LENGTH,
     Answer,
+    Arrived,
     Ended,
+    ArenasGone,
     Named,
     Newcomers,
     Question,
@@ -37,6 +39,8 @@ from controller.forecasts.messages import (
 )
 from controller.kube.log import get_logger
 from core.forecast.accuracy import Record
+from core.forecast.arrivals import NOBODY, ArrivalRates, RecentArrivals
+from core.forecast.basis import Basis
 from core.forecast.calibration import Calibration
 from core.forecast.learned import LearnedRunTimes, ran
 from core.forecast.newcomers import Kind, kind_of
@@ -86,7 +90,7 @@ class _Seen(NamedTuple):
 
 
 class Forecasts:
-    """``connect`` once the caches are complete, then ``run``."""
+    """``connect`` once the caches are complete, then ``run``. ``arrivals``: others are taken to arrive as before."""
 
     def __init__(
         self,
@@ -94,20 +98,24 @@ class Forecasts:
         life: LifePolicy,
         registry: CollectorRegistry,
         *,
+        arrivals: bool = False,
         clock: Callable[[], float] = time.time,
         command: Iterable[str] | None = None,
     ) -> None:
         self.caches = caches
         self.life = life
+        self.arrivals = arrivals
         self.clock = clock
         self.command = tuple(command) if command is not None else worker_command()
         self.run_times = LearnedRunTimes()
+        self.recent = RecentArrivals(clock())
         self._starts: dict[Key, StartForecast] = {}
         self._newcomers: dict[Kind, StartForecast] = {}
         self._records: dict[Key, Record] = {}
         self._calibration = Calibration()
         self._seen: dict[str, _Seen] = {}
         self._ended: list[tuple[Workload, float]] = []
+        self._arrived: list[Workload] = []
         self._process: asyncio.subprocess.Process | None = None
         self._error = Histogram(
             "seiretsu_forecast_error_ratio",
@@ -140,6 +148,14 @@ class Forecasts:
         """Returns the forecast for a job that is created now; None if none like it has waited lately."""
         return self._fresh(self._newcomers.get(kind_of(local_queue, priority, pod_sets)))
 
+    @property
+    def basis(self) -> Basis:
+        """What a forecast for a question of its own is made from."""
+        return Basis(self.run_times.run_time, self._rates, self._calibration.corrected, self.life)
+
+    def _rates(self, about: Situation) -> ArrivalRates:
+        return self.recent.rates(about.local_queues, about.now) if self.arrivals else NOBODY
+
     def _fresh(self, found: StartForecast | None) -> StartForecast | None:
         return found if found is not None and self.clock() - found.at <= TOO_OLD_SECONDS else None
 
@@ -151,6 +167,7 @@ class Forecasts:
 
     def connect(self) -> None:
         """Learns run times, and judges forecasts, from now on."""
+        self.recent = RecentArrivals(self.clock())
         self.caches.observers.append(self.changed)
 
     def changed(self, old: Workload | None, new: Workload | None) -> None:
@@ -158,6 +175,10 @@ class Forecasts:
         known = new or old
         assert known is not None
         key = known.key
+        if old is None and new is not None and self.arrivals:
+            self.recent.add(new)
+            if self._process is not None:
+                self._arrived.append(new)
         if new is not None and old is not None:
             if new.holds(Condition.QUOTA_RESERVED) and not old.holds(Condition.QUOTA_RESERVED):
                 self._started(new)
@@ -209,9 +230,10 @@ class Forecasts:
         process = await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe, start_new_session=True)
         self._seen.clear()
         self._ended.clear()
+        self._arrived = list(self.recent)
         self._process = process
         try:
-            await self._send(RunTimesKnown(self.run_times.encode()))
+            await self._send(RunTimesKnown(self.run_times.encode(), self.recent.since))
             while process.returncode is None:
                 spent = await self.look()
                 await asyncio.sleep(max(PAUSE_SECONDS, spent / SHARE - spent))
@@ -224,8 +246,11 @@ class Forecasts:
         """Asks about every arena that has changed; returns the CPU seconds that the answers took."""
         spent = 0.0
         arenas = self.caches.state.reservations.arenas
-        for gone in self._seen.keys() - arenas.keys():
-            del self._seen[gone]
+        gone = sorted(self._seen.keys() - arenas.keys())
+        for name in gone:
+            del self._seen[name]
+        if gone:
+            await self._send(ArenasGone(gone))
         for name in [each for each in sorted(arenas) if each not in self._seen]:
             if name in self.caches.state.reservations.arenas:  # first answers for all, before better ones for any
                 spent += await self._ask(name, quick=True)
@@ -256,12 +281,15 @@ class Forecasts:
         ended, self._ended = self._ended, []
         for place in range(0, len(ended), AT_ONCE):
             await self._send(Ended(ended[place : place + AT_ONCE]))
+        arrived, self._arrived = self._arrived, []
+        for place in range(0, len(arrived), AT_ONCE):
+            await self._send(Arrived(arrived[place : place + AT_ONCE]))
         for place in range(0, max(len(about.waiting), len(about.holding)), AT_ONCE):
             part = slice(place, place + AT_ONCE)
             await self._send(
                 Named([each.key for each in about.waiting[part]], [each.key for each in about.holding[part]])
             )
-        await self._send(Question(_without_workloads(about), seed=int(now), quick=quick))
+        await self._send(Question(_without_workloads(about), seed=int(now), quick=quick, arrivals=self.arrivals))
         spent = await self._answers(name)
         self._seen[name] = _Seen(workloads, about, 0.0 if quick else now)
         return spent

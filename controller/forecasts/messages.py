@@ -27,6 +27,14 @@ class RunTimesKnown(Struct):
     """What the process knew already: all that it learned about run times in an earlier one."""
 
     run_times: bytes
+    since: float
+    """Since when arrivals are known."""
+
+
+class Arrived(Struct):
+    """Workloads that were created."""
+
+    workloads: list[Workload]
 
 
 class Workloads(Struct):
@@ -50,12 +58,13 @@ class Named(Struct):
 
 class Question(Struct):
     """A situation whose workloads are those that were named since the last question. Others of the arena are forgotten.
-    ``quick``: the first answer is enough.
+    ``quick``: the first answer is enough. ``arrivals``: others are taken to arrive as lately.
     """
 
     about: Situation
     seed: int
     quick: bool = False
+    arrivals: bool = False
 
 
 class Starts(Struct):
@@ -68,6 +77,12 @@ class Newcomers(Struct):
     """The answers for jobs that do not exist yet."""
 
     starts: list[tuple[Kind, StartForecast]]
+
+
+class ArenasGone(Struct):
+    """Arenas that do not exist any more: what is known of them is forgotten."""
+
+    arenas: list[str]
 
 
 class Answer(Struct):

@@ -20,7 +20,9 @@ from controller.forecasts.messages import (
     AT_ONCE,
     LENGTH,
     Answer,
+    Arrived,
     Ended,
+    ArenasGone,
     Named,
     Newcomers,
     Question,
@@ -30,16 +32,16 @@ from controller.forecasts.messages import (
     decoded,
     encoded,
 )
+from core.forecast.arrivals import NOBODY, ArrivalRates, RecentArrivals
 from core.forecast.forecast import Forecast, forecast_in_steps
 from core.forecast.learned import LearnedRunTimes
-from core.forecast.newcomers import of_others, with_newcomers
+from core.forecast.newcomers import of_newcomers
 from core.forecast.situation import Situation
 from core.model import Workload
 
 MOST_SECONDS: Final = 60.0
 """CPU time for one arena; then the best answer so far counts."""
 NICENESS: Final = 10
-NEWCOMER_RUNS: Final = 4
 
 
 class ForecastProcess:
@@ -49,6 +51,7 @@ class ForecastProcess:
         self._write = write
         self._parent = os.getppid()
         self._run_times = LearnedRunTimes()
+        self._arrived = RecentArrivals(0.0)
         self._workloads: dict[str, dict[Key, Workload]] = {}
         self._new: list[Workload] = []
         self._named = Named([], [])
@@ -56,8 +59,15 @@ class ForecastProcess:
     def take(self, message: object) -> None:
         """Handles one message."""
         match message:
-            case RunTimesKnown(run_times):
+            case RunTimesKnown(run_times, since):
                 self._run_times = LearnedRunTimes.decode(run_times)
+                self._arrived = RecentArrivals(since)
+            case Arrived(workloads):
+                for each in workloads:
+                    self._arrived.add(each)
+            case ArenasGone(arenas):
+                for name in arenas:
+                    self._workloads.pop(name, None)
             case Workloads(workloads):
                 self._new += workloads
             case Named(waiting, holding):
@@ -77,8 +87,10 @@ class ForecastProcess:
         self._workloads[arena] = {each.key: each for each in (*waiting, *holding)}
         about = replace(question.about, waiting=waiting, holding=holding)
         began = time.process_time()
+        rates = self._arrived.rates(about.local_queues, about.now) if question.arrivals else NOBODY
         found: Forecast | None = None
-        for step in forecast_in_steps(about, self._run_times.run_time, question.seed) if waiting else ():
+        asked = forecast_in_steps(about, self._run_times.run_time, question.seed, rates=rates)
+        for step in asked if waiting else ():
             if step is not None:
                 gc.collect()  # the runs so far: their States are large
                 if found is None or step.final:
@@ -91,7 +103,7 @@ class ForecastProcess:
         if found is not None and not found.final and not question.quick:
             self._tell(found, began)
         if not question.quick:
-            self._newcomers(about, question.seed, began)
+            self._newcomers(about, question.seed, rates, began)
         gc.collect()
         self.send(Answer(arena, about.now, final=True, last=True, runs=0, seconds=time.process_time() - began))
 
@@ -102,18 +114,12 @@ class ForecastProcess:
         spent = time.process_time() - began
         self.send(Answer(found.arena, found.at, final=found.final, last=False, runs=found.runs, seconds=spent))
 
-    def _newcomers(self, about: Situation, seed: int, began: float) -> None:
-        asked, kinds = with_newcomers(about)
-        if not kinds:
-            return
-        found: Forecast | None = None
-        run_times = of_others(self._run_times.run_time)
-        for step in forecast_in_steps(asked, run_times, seed, runs=NEWCOMER_RUNS):
-            found = step or found
+    def _newcomers(self, about: Situation, seed: int, rates: ArrivalRates, began: float) -> None:
+        for step in of_newcomers(about, self._run_times.run_time, seed, rates):
+            if step:
+                self.send(Newcomers(step))
             if time.process_time() - began > 2 * MOST_SECONDS:
                 break
-        if found is not None:
-            self.send(Newcomers([(kind, found.starts[key]) for key, kind in kinds.items()]))
 
     def send(self, message: object) -> None:
         """Writes one message."""

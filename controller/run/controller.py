@@ -62,6 +62,7 @@ from controller.scheduling.scheduler import Scheduler
 from controller.scheduling.usage import UsageSampler
 from controller.scheduling.waiting import WaitEvents
 from controller.settings import ControllerSettings
+from core.forecast.basis import Basis
 from core.jobs.external import External
 from core.jobs.kinds import enabled_kinds
 from core.jobs.pod_owners import GROUP_OWNERS
@@ -209,9 +210,13 @@ class Controller:
         self.ungater = TopologyUngater(self.caches, writer, client, self.metrics)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.forecasts: Forecasts | None = None
+        self.basis: Basis | None = None
         self.run_times: RememberedRunTimes | None = None
         if self.settings.forecasts:
-            self.forecasts = forecasts = Forecasts(self.caches, self.settings.life, registry)
+            self.forecasts = forecasts = Forecasts(
+                self.caches, self.settings.life, registry, arrivals=self.settings.expects_arrivals
+            )
+            self.basis = forecasts.basis
             self.lookup = dataclasses.replace(
                 self.lookup, forecast=forecasts.of, newcomer_forecast=forecasts.of_newcomer
             )

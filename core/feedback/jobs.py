@@ -484,8 +484,8 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     ),
     Rule(
         "dry-run",
-        "With `--dry-run=server`: that the job would start now, in which flavor, and how many workloads it would"
-        " preempt. That it would wait, or never start, is said by the other rules.",
+        "With `--dry-run=server`: when the job would start (now, later as forecast, or never), in which flavor, and how"
+        " many workloads it would preempt now. Why it would wait is said by the other rules.",
         _of_queue(dry_run.would_start),
         example='would start now by preempting 2 workloads of other ClusterQueues, in flavor "standard"',
     ),

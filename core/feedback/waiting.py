@@ -17,6 +17,7 @@ from core.feedback.elsewhere import elsewhere
 from core.feedback.rules import fitted, shortened
 from core.feedback.submission import Submission
 from core.model import AdmissionCheck, ClusterQueue, FlavorResource, Key, QueueingStrategy, Workload
+from core.model.forecast import StartForecast
 from core.state.lookup import Lookup
 
 BUILT_IN: Final = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
@@ -41,18 +42,23 @@ def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
             preempting = _preempting(job, queue, lookup) if preempts(queue) else False
             if ahead or not preempting:
                 waits = "will wait" if preempting is False else "will wait unless it preempts"
-                resource, told = sorted(short[0])[0], _expected(job, lookup)
-                position = f"{_position(ahead)}{told}"
-                yield _short_of(waits, job, demand, resource, flavors, queue, position, lookup)
+                position = f"{_position(ahead)}{_expected(job, lookup)}"
+                yield _short_of(waits, job, demand, sorted(short[0])[0], flavors, queue, position, lookup)
             return
     if ahead and queue.strategy == QueueingStrategy.STRICT_FIFO and lookup.blocked(queue.name):
-        fix = _with_room(job, lookup) or "starts automatically"
+        position = f"{_position(ahead)}{_expected(job, lookup)}"
+        fix = _with_room(job, lookup) or ("" if ", " in position else "starts automatically")
+        strict = f"will wait: {where} is StrictFIFO and its first workload does not fit; {position}"
         yield fitted(
-            f"will wait: {where} is StrictFIFO and its first workload does not fit; {_position(ahead)}; {fix}",
-            or_else=[f"will wait: {where} is StrictFIFO and its first workload does not fit; {_position(ahead)}"],
+            f"{strict}; {fix}" if fix else strict,
+            or_else=[strict, f"will wait: the first workload of {where} does not fit; {position}"],
         )
     elif not ahead and _reorders_flavors(queue) and _preempting(job, queue, lookup) is False:
-        yield fitted(f"will wait: {where} cannot admit it now, by borrowing or preemption; starts automatically")
+        starts = _expected(job, lookup).removeprefix(", ") or "starts automatically"
+        yield fitted(
+            f"will wait: {where} cannot admit it now, by borrowing or preemption; {starts}",
+            or_else=[f"will wait: {where} cannot admit it now; {starts}"],
+        )
 
 
 def _reorders_flavors(queue: ClusterQueue) -> bool:
@@ -74,10 +80,14 @@ def newcomer(job: Submission, lookup: Lookup) -> Workload:
     return Workload(Key(job.namespace, ""), "", math.inf, job.queue, priority(job, lookup), job.pod_sets)
 
 
+def expected(job: Submission, lookup: Lookup) -> StartForecast | None:
+    """Returns the forecast of a job like it; None where there is none."""
+    return lookup.newcomer_forecast(Key(job.namespace, job.queue), priority(job, lookup), tuple(job.pod_sets))
+
+
 def _expected(job: Submission, lookup: Lookup) -> str:
     """Returns when it starts, as the forecast of a job like it says; '' where none is known."""
-    queue = Key(job.namespace, job.queue)
-    found = lookup.newcomer_forecast(queue, priority(job, lookup), tuple(job.pod_sets))
+    found = expected(job, lookup)
     return f", {found.expected(found.at)}" if found is not None and found.known else ""
 
 

@@ -3,7 +3,8 @@
 Each run is a ``Simulation``: the same State, cycle and rules of the lifecycle as in the controller. A run takes one
 run time of each workload's distribution. Where nothing is known of a run time, every other run takes it that the
 workload never ends, and the others that it ends at once: what starts at the same time in both does not depend on it,
-and the start of all others is unknown. Nobody else arrives, unless the caller adds arrivals.
+and the start of all others is unknown. Nobody else arrives, unless the caller adds ``arrivals``, or ``rates``: with
+these each run draws who arrives.
 
 Pure: the result follows from the arguments. The caller limits the time: ``forecast_in_steps`` pauses at every moment
 at which something happens, and returns a first answer after one run, then a better one after each pair of runs.
@@ -14,16 +15,19 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.forecast.arrivals import NOBODY, ArrivalRates
 from core.forecast.run_times import RunTime, RunTimes, elapsed, limit, quantile
 from core.forecast.situation import Situation, alone
 from core.model import Admission, Key, Workload
 from core.model.forecast import StartForecast
+from core.model.workload import COMMON, Rare
 from core.simulation.simulation import Arrival, Simulation
 
 FEWEST_RUNS, MOST_RUNS = 8, 32
@@ -34,6 +38,13 @@ STABLE_MEDIANS, STABLE_WIDTHS = 0.03, 0.1
 """The interval is stable when two more runs change medians and widths by no more than this part, taken together."""
 LONG_QUEUE: Final = 100
 """With more waiting workloads the first answer is coarse, and so are runs whose run times spread in any case."""
+MOST_ARRIVALS: Final = 2_000
+"""So many workloads arrive in one run at most, and no more than a few times as many as there are: whoever waits behind
+all that arrive has a start in the end.
+"""
+NEVER: Final = "it does not start as things are"
+ARRIVING: Final = "+"
+"""No object has a name that ends so."""
 FIRST_GRAIN, FINE_GRAIN = 1 / 8, 1 / 32
 """How coarse: the part of the time from now by which ends are rounded."""
 
@@ -63,12 +74,17 @@ def forecast(
     horizon: float = HORIZON,
     budget: int | None = None,
     arrivals: Iterable[Arrival] = (),
+    rates: ArrivalRates = NOBODY,
+    only: Collection[Key] | None = None,
 ) -> Forecast:
     """Returns when the waiting workloads of a situation start. ``budget`` limits the moments that are played in all
-    runs together: with none left, the last answer so far counts, or that of an unfinished first run.
+    runs together: with none left, the last answer so far counts, or that of an unfinished first run. ``only`` are the
+    workloads that are asked about: a run is over when these have started.
     """
     found: Forecast | None = None
-    steps = forecast_in_steps(about, run_times, seed, runs=runs, horizon=horizon, budget=budget, arrivals=arrivals)
+    steps = forecast_in_steps(
+        about, run_times, seed, runs=runs, horizon=horizon, budget=budget, arrivals=arrivals, rates=rates, only=only
+    )
     for step in steps:
         found = step or found
     assert found is not None, "the last step is an answer"
@@ -84,12 +100,14 @@ def forecast_in_steps(
     horizon: float = HORIZON,
     budget: int | None = None,
     arrivals: Iterable[Arrival] = (),
+    rates: ArrivalRates = NOBODY,
+    only: Collection[Key] | None = None,
 ) -> Iterator[Forecast | None]:
     """As ``forecast``, in steps: yields None at every moment that is played, and an answer whenever there is a better
     one. The last step is an answer.
     """
-    found = _Forecasting(about, run_times, seed, tuple(arrivals), horizon, math.inf if budget is None else budget)
-    yield from found.run(runs)
+    limits = _Limits(horizon, math.inf if budget is None else budget)
+    yield from _Forecasting(about, run_times, seed, tuple(arrivals), rates, limits, only).run(runs)
 
 
 class _Start(NamedTuple):
@@ -101,18 +119,34 @@ class _Start(NamedTuple):
 
 
 class _Run(Simulation):
-    """One run, which is over when all that waited at its beginning have started."""
+    """One run, which is over when all that are awaited have started; ``coming`` arrive meanwhile, in order of time."""
 
-    def __init__(self, about: Situation, arrivals: Iterable[Arrival], grain: float) -> None:
+    def __init__(
+        self,
+        about: Situation,
+        arrivals: Iterable[Arrival],
+        coming: Iterator[Arrival],
+        awaited: Iterable[Key],
+        grain: float,
+    ) -> None:
         self.starts: dict[Key, _Start] = {}
-        self.awaited = {workload.key for workload in about.waiting}
+        self.awaited = set(awaited)
+        self.coming = coming
+        self.arriving = next(coming, None)
         self.freed: dict[str, tuple[float, Key]] = {}
         super().__init__(about.state(), arrivals, start=float(int(about.now)), life=about.life, grain=grain)
 
     def play(self, horizon: float) -> Iterator[None]:
-        """Plays one moment after the other."""
+        """Plays one moment after the other. When nothing but arrivals would happen any more, nobody starts for them."""
         now = 0.0
-        while self.awaited and (at := self.next(now)) is not None and at <= horizon:
+        while self.awaited and (at := self.next(now)) is not None:
+            while self.arriving is not None and self.arriving.at <= at:
+                arrives = replace(self.arriving, at=self._rounded(self.arriving.at, now))
+                self.submit(arrives)
+                at = min(at, arrives.at)
+                self.arriving = next(self.coming, None)
+            if at > horizon:
+                break
             now = at
             self.advance(now)
             self.schedule(now)
@@ -153,6 +187,13 @@ class _Played(NamedTuple):
     ended: bool
 
 
+class _Limits(NamedTuple):
+    """The seconds after which a run ends, and the moments that are played in all runs together."""
+
+    horizon: float
+    budget: float
+
+
 class _Forecasting:
     """The runs of one forecast."""
 
@@ -162,20 +203,30 @@ class _Forecasting:
         run_times: RunTimes,
         seed: int,
         arrivals: tuple[Arrival, ...],
-        horizon: float,
-        budget: float,
+        rates: ArrivalRates,
+        limits: _Limits,
+        only: Collection[Key] | None,
     ) -> None:
         self.about = about = alone(about)
         self.seed = seed
         self.arrivals = arrivals
-        self.horizon = horizon
-        self.budget = budget
+        self.rates = rates
+        self.horizon, self.budget = limits
+        self.asked = about.waiting if only is None else tuple(each for each in about.waiting if each.key in only)
+        there = (*about.holding, *about.waiting)
         self.rests: dict[Key, RunTime] = {}
-        for workload in (*about.holding, *about.waiting):
+        for workload in there:
             ran = elapsed(workload, about.now)
             self.rests[workload.key] = run_times(workload, ran).capped(limit(workload, ran))
         self.blind = [key for key, rest in self.rests.items() if not rest.known]
-        self.exact = all(rest.exact for rest in self.rests.values())
+        lately = {each.key: each for queue in rates.queues for burst in queue.bursts for each in burst}
+        self.lengths = {
+            key: known
+            for key, each in lately.items()
+            if (known := run_times(each, 0.0).capped(each.max_execution)).known
+        }
+        self.most_arrivals = min(MOST_ARRIVALS, 100 + 4 * len(there)) if self.lengths else 0
+        self.exact = all(rest.exact for rest in self.rests.values()) and not self.lengths
         self.long = len(about.waiting) > LONG_QUEUE
         sources = Counter(rest.rests_on for rest in self.rests.values() if rest.known)
         self.rests_on = sources.most_common(1)[0][0] if sources else ""
@@ -216,8 +267,11 @@ class _Forecasting:
 
     def _play(self, draw: _Draw, grain: float) -> Generator[None, None, _Played]:
         there = (*self.about.holding, *self.about.waiting)
-        arrivals = [Arrival(0.0, workload, self._rest(workload, draw)) for workload in there]
-        run = _Run(self.about, [*arrivals, *self.arrivals], grain)
+        arrivals = [
+            Arrival(0.0, workload, self._rest(self.rests[workload.key], workload.key, draw)) for workload in there
+        ]
+        coming = iter(()) if grain == FIRST_GRAIN else self._coming(draw)
+        run = _Run(self.about, [*arrivals, *self.arrivals], coming, (each.key for each in self.asked), grain)
         for _ in run.play(self.horizon):
             yield None
             self.budget -= 1
@@ -230,19 +284,29 @@ class _Forecasting:
         )
         return _Played(run.starts, why, self.budget > 0 or not run.awaited)
 
-    def _rest(self, workload: Workload, draw: _Draw) -> float:
+    def _coming(self, draw: _Draw) -> Iterator[Arrival]:
+        """Yields who arrives in a run, as far as it is known how long such a workload runs. A long queue has a first
+        answer without.
+        """
+        drawn = self.rates.drawn(f"{self.seed} {draw.pair}", opposite=draw.odd) if self.most_arrivals else iter(())
+        for number, (at, like) in enumerate(islice(drawn, self.most_arrivals)):
+            rest = self.lengths.get(like.key)
+            if rest is not None:
+                key = Key(like.key.namespace, f"{number}{ARRIVING}")
+                yield Arrival(at, _created(like, key, self.about.now + at), self._rest(rest, key, draw))
+
+    def _rest(self, rest: RunTime, key: Key, draw: _Draw) -> float:
         """How much longer a workload runs in a run."""
-        rest = self.rests[workload.key]
         if not rest.known:
             return 1.0 if draw.ends else math.inf
         if draw.pair is None or rest.exact:
             return rest.at(0.5)
-        text = f"{self.seed} {draw.pair} {workload.key.namespace}/{workload.key.name}"
+        text = f"{self.seed} {draw.pair} {key.namespace}/{key.name}"
         part = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest()) / 2**32
         return rest.at(1.0 - part if draw.odd else part)
 
     def _answer(self, runs: list[_Played], *, coarse: bool = False, final: bool = False) -> Forecast:
-        starts = {workload.key: self._start(workload, runs, coarse=coarse) for workload in self.about.waiting}
+        starts = {workload.key: self._start(workload, runs, coarse=coarse) for workload in self.asked}
         return Forecast(self.about.arena, self.about.now, starts, len(runs), final)
 
     def _start(self, workload: Workload, runs: list[_Played], *, coarse: bool) -> StartForecast:
@@ -256,7 +320,8 @@ class _Forecasting:
         p10, p50, p90 = (_quantile(times, part) for part in (0.1, 0.5, 0.9))
         two = coarse and len(runs) == 2  # what differs between them depends on what is not known
         if p90 == math.inf or (two and times[0] < times[1]):
-            return replace(base, unknown=self._why_unknown(key, runs))
+            why = self._why_unknown(key, runs)
+            return replace(base, unknown=why, never=why.startswith(NEVER))
         (flavors, after), _ = Counter((start.flavors, start.after) for start in found).most_common(1)[0]
         wide = coarse and not self.exact  # one run gives no interval
         queue = self.about.cluster_queues[name]
@@ -277,7 +342,22 @@ class _Forecasting:
             return f"it depends on how long {each} will run, of which nothing is known"
         if not all(run.ended for run in runs):
             return "the forecast was not played to its end"
-        return f"it does not start as things are: {self.waits.get(key, 'its queue does not run')}"
+        return f"{NEVER}: {self.waits.get(key, 'its queue does not run')}"
+
+
+def _created(like: Workload, key: Key, at: float) -> Workload:
+    """Returns a workload like another one, as it is created."""
+    return Workload(
+        key,
+        str(key),
+        float(int(at)),
+        like.queue,
+        like.priority,
+        like.pod_sets,
+        owner=like.owner,
+        priority_class=like.priority_class,
+        rare=COMMON if like.max_execution is None else Rare(max_execution=like.max_execution),
+    )
 
 
 def _quantile(times: list[float], part: float) -> float:

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from api.names import Condition
 from core.forecast.run_times import UNKNOWN, RunTime
+from core.forecast.sizes import SizeIndex
 from core.model import Workload
 
 MOST_CLASSES: Final = 6_000
@@ -76,11 +77,11 @@ class Lengths(Struct, gc=False):
 
     def above(self, seconds: float) -> int:
         """How many were certainly longer than this."""
-        return sum(self.counts[int(math.log(seconds + 1.0, BASE)) + 1 :]) if seconds > 0 else self.weight
+        return self.weight if seconds < self.shortest or seconds <= 0 else sum(self.counts[_after(seconds) :])
 
     def quantiles(self, beyond: float = 0.0) -> tuple[float, ...]:
         """Returns quantiles of those that are longer than ``beyond`` seconds, of which there must be some."""
-        first = int(math.log(beyond + 1.0, BASE)) + 1 if beyond > 0 else 0
+        first = 0 if beyond < self.shortest or beyond <= 0 else _after(beyond)
         known = [(place, count) for place, count in enumerate(self.counts) if count and place >= first]
         ends = list(accumulate(count for _, count in known))
         found = []
@@ -96,6 +97,11 @@ class Lengths(Struct, gc=False):
         self.counts = bytearray(_halved(self.counts))
 
 
+def _after(seconds: float) -> int:
+    """Returns the first bucket in which all are longer."""
+    return int(math.log(seconds + 1.0, BASE)) + 1
+
+
 def _halved(counts: bytearray | list[int]) -> list[int]:
     """A single count is kept in every other bucket, so that rare lengths do not all vanish."""
     return [(count + place % 2) // 2 for place, count in enumerate(counts)]
@@ -107,11 +113,11 @@ class LearnedRunTimes:
     def __init__(self, most: int = MOST_CLASSES) -> None:
         self._most = most
         self._classes: dict[str, dict[bytes, Lengths]] = {}
-        self._count = 0
+        self._sizes = SizeIndex[str]()
         self.changed = 0
 
     def __len__(self) -> int:
-        return self._count
+        return self._sizes.total
 
     def add(self, workload: Workload, seconds: float) -> None:
         """A workload has finished after it ran for so many seconds."""
@@ -121,7 +127,7 @@ class LearnedRunTimes:
             found = mine.pop(name, None)
             if found is None:
                 found = Lengths(seconds, seconds, bytearray(BUCKETS))
-                self._count += 1
+                self._sizes.change(workload.key.namespace, 1)
             mine[name] = found
             found.add(seconds)
         self._forget_some()
@@ -153,7 +159,7 @@ class LearnedRunTimes:
                     mine[name].merge(lengths)
                 else:
                     mine[name] = Lengths(lengths.shortest, lengths.longest, bytearray(lengths.counts))
-                    self._count += 1
+                    self._sizes.change(namespace, 1)
         self._forget_some()
 
     def encode(self) -> bytes:
@@ -170,19 +176,22 @@ class LearnedRunTimes:
         """Returns what ``encode`` made bytes of. Raises ``ValueError`` for anything else."""
         made = cls(most)
         for namespace, key, lengths in _decoded(data):
-            made._classes.setdefault(namespace, {})[key] = lengths
-            made._count += 1
+            mine = made._classes.setdefault(namespace, {})
+            if key in mine:
+                continue
+            mine[key] = lengths
+            made._sizes.change(namespace, 1)
         made._forget_some()
         return made
 
     def _forget_some(self) -> None:
-        while self._count > self._most:
-            largest = max(self._classes, key=lambda name: len(self._classes[name]))
+        while self._sizes.total > self._most:
+            largest = self._sizes.largest()
             mine = self._classes[largest]
             del mine[next(iter(mine))]
             if not mine:
                 del self._classes[largest]
-            self._count -= 1
+            self._sizes.change(largest, -1)
 
 
 def _decoded(data: bytes) -> Iterator[tuple[str, bytes, Lengths]]:

@@ -17,7 +17,7 @@ class StartForecast(Struct, frozen=True, gc=False):
     ``flavors`` are the most likely ones, in the order of the pod sets. ``waits_for`` is why it waits now, ``after`` the
     workload whose end lets it start. ``rests_on`` says from what the run times are known. ``coarse`` is a first answer
     for a long queue, whose times are rounded; a better one follows. ``checks`` are the AdmissionChecks that decide
-    after the start of this forecast, which is the reservation of quota.
+    after the start of this forecast, which is the reservation of quota. ``never``: it does not start as things are.
     """
 
     key: Key
@@ -33,6 +33,7 @@ class StartForecast(Struct, frozen=True, gc=False):
     rests_on: str = ""
     coarse: bool = False
     checks: tuple[str, ...] = ()
+    never: bool = False
 
     @property
     def known(self) -> bool:
@@ -50,10 +51,12 @@ class StartForecast(Struct, frozen=True, gc=False):
         """Returns when it starts as a clause: "about 12 min (5 to 40)"; '' if the start is not known."""
         if self.p50 is None:
             return ""
-        between = self.remaining(now)
-        low, middle, high = between or (0.0, max(0.0, self.p50 - (now - self.at)), 0.0)
-        about = f"about {span(middle)}"
-        return about if between is None or span(low) == span(high) else f"{about} {interval(low, middle, high)}"
+        return f"about {span(max(0.0, self.p50 - (now - self.at)))} {self.between(now)}".rstrip()
+
+    def between(self, now: float) -> str:
+        """Returns the interval in which it starts, in parentheses; '' where there is none, or it is a moment."""
+        ends = self.remaining(now)
+        return "" if ends is None or span(ends[0]) == span(ends[2]) else interval(*ends)
 
     def overdue(self, now: float) -> bool:
         """Whether it has not started by the time at which nine of ten have: the forecast was wrong."""

@@ -62,7 +62,7 @@ class Demands:
             workload.replaces,
             workload.owner if workload.replaces is not None else None,  # only a slice of the same job takes over quota
             workload.allowed_flavors,
-            *(_name(pod_set, workload.reclaimable.get(pod_set.name, 0)) for pod_set in workload.pod_sets),
+            *(shape(pod_set, workload.reclaimable.get(pod_set.name, 0)) for pod_set in workload.pod_sets),
         )
         demand = self._known.get(name)
         if demand is None:
@@ -98,7 +98,8 @@ def _least(pod_sets: Iterable[PodSet], asked: Iterable[PodSetTotal]) -> Mapping[
     return found
 
 
-def _name(pod_set: PodSet, reclaimable: int) -> Hashable:
+def shape(pod_set: PodSet, reclaimable: int = 0) -> Hashable:
+    """Returns all of a pod set that decisions about it depend on."""
     return (
         pod_set.name,
         pod_set.count,

@@ -211,9 +211,13 @@ class Simulation:
         self.touched: set[str] = set()
         self.sampled = 0.0
         for arrival in sorted(arrivals, key=lambda a: (a.at, a.workload.key)):
-            self.timeline.courses[arrival.workload.key] = Course(arrival)
-            self._expect(arrival.at, arrival.workload.key, _What.ARRIVES)
+            self.submit(arrival)
         self._sample(0.0)
+
+    def submit(self, arrival: Arrival) -> None:
+        """One more workload arrives, not before now."""
+        self.timeline.courses[arrival.workload.key] = Course(arrival)
+        self._expect(arrival.at, arrival.workload.key, _What.ARRIVES)
 
     # Time.
 

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
+import yaml
 
 from api.names import Label
 from core.feedback.accepted import Accepted
-from core.model import Raw
+from core.forecast.basis import Basis
+from core.forecast.run_times import constant
+from core.jobs.kinds import ALL
+from core.jobs.pod_owners import POD_OWNERS
+from core.model import (
+    Admission,
+    ClusterQueue,
+    FlavorResource,
+    Key,
+    LocalQueue,
+    PodSet,
+    PodSetAssignment,
+    Quota,
+    Raw,
+    ResourceFlavor,
+    ResourceGroup,
+    Selector,
+    Workload,
+)
+from core.state.lookup import Lookup
+from core.state.state import State
 from tests.core.feedback.world import running, world
 from tests.core.jobs.test_jobset import job_set
+from tests.core.worlds import admitted
 from tests.webhook import test_feedback, test_job_kinds, test_pod_owners
 from tests.webhook.cluster import ask, review, review_of
 from tests.webhook.test_feedback import MUTATE, VALIDATE, VALIDATE_WORKLOAD, queued
-from webhook.settings import WebhookSettings
+from webhook import patch
+from webhook.hooks import HOOKS, Hook, HookPhase, Reach
+from webhook.review import parse
+from webhook.routes import routes
+from webhook.settings import Context, WebhookSettings
 
 NOW = 'would start now, in flavor "standard"'
 RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}}
@@ -100,3 +129,67 @@ def test_a_job_set_is_answered_too() -> None:
         settings=test_job_kinds.JOB_SETS,
     )
     assert [each for each in response["warnings"] if "would start now" in each]
+
+
+ROOT = Path(__file__).parents[2]
+TRIED = {
+    (raw["apiVersion"], raw["kind"]): raw
+    for file in [*sorted((ROOT / "examples" / "kinds").glob("*.yaml")), ROOT / "examples" / "jobs" / "train.yaml"]
+    for raw in yaml.safe_load_all(file.read_text())
+    if Label.QUEUE_NAME in (raw["metadata"].get("labels") or {})
+}
+POD: Raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": QUEUE}, "spec": PODS["spec"]}
+OTHERS = [POD, deployment(), test_feedback.workload("main")]
+
+
+def full(raw: Raw) -> State:
+    """A ClusterQueue whose quota is in use, for the queue that an object names."""
+    resources = ("cpu", "memory", "nvidia.com/gpu")
+    quotas = {FlavorResource("standard", name): Quota(10**15) for name in resources}
+    groups = (ResourceGroup(resources, ("standard",)),)
+    state = State()
+    state.set_namespace("team-a", {})
+    state.set_flavor("standard", ResourceFlavor("standard"))
+    state.set_cluster_queue("cq", ClusterQueue(name="cq", groups=groups, quotas=quotas, namespace_selector=Selector()))
+    name = (raw["metadata"].get("labels") or {}).get(Label.QUEUE_NAME) or raw["spec"]["queueName"]
+    state.set_local_queue(Key("team-a", name), LocalQueue(Key("team-a", name), "cq"))
+    usage = dict.fromkeys(resources, 10**15)
+    given = Admission("cq", (PodSetAssignment("main", dict.fromkeys(usage, "standard"), usage, 1),))
+    key = Key("team-a", "full")
+    holder = Workload(key, "full", 0.0, name, 0, (PodSet("main", 1, usage),))
+    state.set_workload(key, admitted(holder, given, 0.0))
+    return state
+
+
+def tried(made: Raw, hook: Hook) -> bytes:
+    return orjson.dumps(review_of(made, resource=hook.resources[0], dryRun=True))
+
+
+@pytest.mark.parametrize("raw", [*TRIED.values(), *OTHERS], ids=lambda raw: raw["kind"])
+def test_a_dry_run_of_every_kind_tells_when_it_would_start_and_in_which_flavor(raw: Raw) -> None:
+    made = {**raw, "metadata": {**raw["metadata"], "namespace": "team-a", "name": "new"}}
+    frameworks = frozenset({*(kind.framework for kind in ALL), *(each.framework for each in POD_OWNERS)})
+    lookup = Lookup(full(made))
+    context = Context(WebhookSettings(frameworks=frameworks), lookup, basis=Basis(constant(600.0)))
+    hooks = {
+        hook.phase: hook
+        for hook in HOOKS
+        if hook.kind == made["kind"] and hook.reach in (Reach.QUEUED_JOBS, Reach.CHECKED_WORKLOADS)
+    }
+    if HookPhase.MUTATING in hooks:
+        hook = hooks[HookPhase.MUTATING]
+        made = patch.apply(made, hook.handler(parse(tried(made, hook)), context).patch)
+    hook = hooks[HookPhase.VALIDATING]
+    status, text = asyncio.run(routes(context, clock=lambda: 60.0)[hook.path](tried(made, hook)))
+    response = orjson.loads(text)["response"]
+    assert (status, response["allowed"]) == (200, True), response.get("status")
+    says = 'would start in about 10 min, in flavor "standard"'
+    if raw["kind"] == "TrainJob":
+        says = "not known when it would start: its pods are defined by another object"
+    assert [each for each in response.get("warnings", ()) if each.endswith(says)], response
+    assert len(lookup.state.workloads) == 1, "nothing is kept"
+
+
+def test_every_kind_is_tried() -> None:
+    kinds = {raw["kind"] for raw in (*TRIED.values(), *OTHERS)}
+    assert {kind.kind for kind in ALL} - kinds == set()

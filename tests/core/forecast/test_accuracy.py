@@ -7,7 +7,8 @@ import pytest
 from api.objects import Key
 from core.forecast.accuracy import KEPT, Record
 from core.forecast.calibration import FEWEST, Calibration
-from core.forecast.newcomers import kind_of, with_newcomers
+from core.forecast.newcomers import kind_of, of_newcomers
+from core.forecast.run_times import constant
 from core.forecast.situation import situation
 from core.model.forecast import StartForecast, interval, span
 from tests.builders import cluster_queue, put, reserved, state, workload
@@ -85,14 +86,12 @@ def test_starts_that_took_twice_as_long_shift_the_next_forecasts_and_spread_wide
 
 
 def test_a_newcomer_of_each_kind_is_asked_about() -> None:
-    found = put(state(cluster_queue("q", 2)), reserved("runs", 2, "q"), workload("a", 1), workload("b", 1))
+    found = put(state(cluster_queue("q", 2)), reserved("runs", 2, "q"), workload("a", 1))
     (arena,) = found.reservations.arenas
-    asked, kinds = with_newcomers(situation(found, arena, START))
-    assert len(asked.waiting) == 4
-    assert set(kinds.values()) == {
-        kind_of(Key("ns", "lq"), 0, each.pod_sets)
-        for each in (found.workloads[Key("ns", name)] for name in ("runs", "a"))
-    }
+    asked = of_newcomers(situation(found, arena, START), constant(60.0))
+    told = {kind: start.p50 for step in asked if step for kind, start in step}
+    large, small = (kind_of(Key("ns", "lq"), 0, found.workloads[Key("ns", name)].pod_sets) for name in ("runs", "a"))
+    assert told == {large: 120.0, small: 60.0}, "after the one that waits; beside it"
 
 
 @pytest.mark.parametrize(
