@@ -44,6 +44,7 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
 from controller.kube.events import EventSender, ObjectReference
 from core.forecast import document
+from core.forecast.basis import Basis
 from core.state.lookup import Lookup
 from operations.install import NotEstablishedError, await_admission, install_definitions
 from operations.objects import MUTATING, VALIDATING
@@ -78,6 +79,10 @@ class ControllerInterface(Protocol):
     @property
     def lookup(self) -> Lookup:
         """The caches, as admission reads them."""
+
+    @property
+    def basis(self) -> Basis | None:
+        """What a forecast for a question of its own is made from; None if nothing is forecast."""
 
     @property
     def workload(self) -> Callable[[Key], Raw | None]:

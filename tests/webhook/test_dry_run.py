@@ -42,7 +42,7 @@ from tests.webhook.test_feedback import MUTATE, VALIDATE, VALIDATE_WORKLOAD, que
 from webhook import patch
 from webhook.hooks import HOOKS, Hook, HookPhase, Reach
 from webhook.review import parse
-from webhook.routes import routes
+from webhook.routes import Route, routes
 from webhook.settings import Context, WebhookSettings
 
 NOW = 'would start now, in flavor "standard"'
@@ -161,6 +161,10 @@ def full(raw: Raw) -> State:
     return state
 
 
+async def answered(route: Route, body: bytes) -> tuple[int, bytes]:
+    return await route(body)
+
+
 def tried(made: Raw, hook: Hook) -> bytes:
     return orjson.dumps(review_of(made, resource=hook.resources[0], dryRun=True))
 
@@ -180,7 +184,7 @@ def test_a_dry_run_of_every_kind_tells_when_it_would_start_and_in_which_flavor(r
         hook = hooks[HookPhase.MUTATING]
         made = patch.apply(made, hook.handler(parse(tried(made, hook)), context).patch)
     hook = hooks[HookPhase.VALIDATING]
-    status, text = asyncio.run(routes(context, clock=lambda: 60.0)[hook.path](tried(made, hook)))
+    status, text = asyncio.run(answered(routes(context, clock=lambda: 60.0)[hook.path], tried(made, hook)))
     response = orjson.loads(text)["response"]
     assert (status, response["allowed"]) == (200, True), response.get("status")
     says = 'would start in about 10 min, in flavor "standard"'

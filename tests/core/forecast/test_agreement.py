@@ -36,7 +36,7 @@ from core.state.lookup import Lookup
 from seiretsu.client.standing import job_standing
 from tests.webhook.cluster import job, review
 from webhook.hooks import HOOKS
-from webhook.routes import routes
+from webhook.routes import Route, routes
 from webhook.settings import Context, WebhookSettings
 
 NOW = 1_000_000.0
@@ -234,6 +234,10 @@ def test_all_that_show_the_start_of_a_waiting_workload_agree_with_the_scheduler(
         assert f"It starts in about {span(seconds)}: " in line, "explain"
 
 
+async def answered(route: Route, body: bytes) -> tuple[int, bytes]:
+    return await route(body)
+
+
 def text(world: World, *, cpu: int, queue: str, basis: Basis | None, server: Server, dry: bool) -> str:
     """The warnings about a job that is created, or tried."""
     made = job(labels={"kueue.x-k8s.io/queue-name": queue}, suspend=True, template=pods(cpu))
@@ -241,7 +245,7 @@ def text(world: World, *, cpu: int, queue: str, basis: Basis | None, server: Ser
     context = Context(WebhookSettings(), server.lookup(newcomers=not dry), basis=basis)
     (hook,) = (hook for hook in HOOKS if hook.path == VALIDATE)
     body = orjson.dumps(review(made, namespace="ns", name="new", dryRun=dry))
-    status, answer = asyncio.run(routes(context, clock=lambda: NOW)[hook.path](body))
+    status, answer = asyncio.run(answered(routes(context, clock=lambda: NOW)[hook.path], body))
     assert status == 200
     return "; ".join(orjson.loads(answer)["response"].get("warnings", ()))
 
