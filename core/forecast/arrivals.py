@@ -9,9 +9,10 @@ LocalQueue that has most forgets first.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import itertools
 import math
-import random
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -55,15 +56,17 @@ class ArrivalRates(Struct, frozen=True):
 
 
 def _drawn(about: QueueRate, seed: str, *, opposite: bool) -> Iterator[tuple[float, Workload]]:
-    chance, at = random.Random(f"{seed} {about.local_queue}"), 0.0
-    while True:
-        part = 1.0 - chance.random()
-        at -= math.log(max(1.0 - part if opposite else part, _SMALLEST)) / about.per_second
-        for each in chance.choice(about.bursts):
+    """Times between two arrivals are exponential: who arrives does not know of the others."""
+    at = 0.0
+    for number in itertools.count():
+        text = f"{seed} {about.local_queue.namespace}/{about.local_queue.name} {number}"
+        drawn = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        part, which = ((int.from_bytes(drawn[place : place + 4]) + 0.5) / 2**32 for place in (0, 4))
+        at -= math.log(1.0 - part if opposite else part) / about.per_second
+        for each in about.bursts[int(which * len(about.bursts))]:
             yield at, each
 
 
-_SMALLEST: Final = 1e-9
 NOBODY: Final = ArrivalRates()
 
 
