@@ -154,9 +154,7 @@ class Reflector(Generic[T]):
             began = self._clock()
             try:
                 if self._version or self._streams_lists:
-                    if await self._follow():
-                        self._version, self._relist_reason = "", "left out"
-                        continue
+                    await self._follow()
                 else:
                     await self._list()
                     continue
@@ -243,9 +241,9 @@ class Reflector(Generic[T]):
         ) as pages:
             async for page in pages:
                 for place, raw in enumerate(page["items"], start=1):
-                    length = len(orjson.dumps(raw)) if sizes is not None else 0
-                    if self._admits(sizes, raw, length):
-                        self.undecodable += not listing.add(raw)
+                    if sizes is not None and self._size_limit is not None:
+                        sizes.add(raw, self._size_limit.cost(self.resource.plural, raw), len(orjson.dumps(raw)))
+                    self.undecodable += not listing.add(raw)
                     if not place % DECODED_AT_ONCE:
                         await asyncio.sleep(0)
                 version = page["metadata"]["resourceVersion"]
@@ -273,9 +271,9 @@ class Reflector(Generic[T]):
             self.synced.set()
         self._on_connection(None)
 
-    async def _follow(self) -> bool:
+    async def _follow(self) -> None:
         """Watch from the version we hold, or from nothing with the initial state as events; returns when the server
-        ends it, or True when there is room for objects that were left out.
+        ends it.
         """
         params = {name: value for name, value in self._selectors.items() if value}
         params["timeoutSeconds"] = str(300 + int(300 * self._draw()))
@@ -312,13 +310,10 @@ class Reflector(Generic[T]):
                 if listing is None:
                     if self._pace is not None:
                         await self._pace.take(max(1.0, len(line) / PACED_BYTES))
-                    kept = True
                     if self._size_limit is not None and event != "BOOKMARK":
                         size = self._size_limit.cost(self.resource.plural, raw)
-                        kept = self._size_limit.observe(self.resource.plural, event, raw, size)
-                    self._observe(event, raw, kept=kept)
-                    if self._size_limit is not None and self._size_limit.lacks(self.resource.plural):
-                        return True
+                        self._size_limit.observe(self.resource.plural, event, raw, size)
+                    self._observe(event, raw)
                 elif event == "BOOKMARK" and (raw["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END):
                     version = raw["metadata"].get("resourceVersion")
                     if not version:
@@ -329,28 +324,23 @@ class Reflector(Generic[T]):
                     self.undecodable += not listing.discard(raw)
                     if sizes is not None:
                         sizes.discard(raw)
-                elif event != "BOOKMARK" and self._admits(sizes, raw, len(line)):
+                elif event != "BOOKMARK":
+                    if sizes is not None and self._size_limit is not None:
+                        sizes.add(raw, self._size_limit.cost(self.resource.plural, raw), len(line))
                     self.undecodable += not listing.add(raw)
-        return False
-
-    def _admits(self, sizes: Sizes | None, raw: Raw, length: int) -> bool:
-        """Whether an object of a list is kept; counts it if there is a limit."""
-        if sizes is None or self._size_limit is None:
-            return True
-        return sizes.add(raw, self._size_limit.cost(self.resource.plural, raw), length)
 
     def _opened(self) -> None:
         """A watch that continues at a known version needs no list: what it missed follows immediately."""
         if self._version:
             self._on_connection(None)
 
-    def _observe(self, event: str, raw: Raw, *, kept: bool) -> None:
+    def _observe(self, event: str, raw: Raw) -> None:
         version = raw["metadata"].get("resourceVersion", "")
         if 0 < number_of(version) < number_of(self._version):
             raise Gone(410, "WentBack", f"version {version} came after {self._version}: the server was restored")
         if event == "BOOKMARK":
             self.store.bookmark(version)
-        elif kept:
+        else:
             self.undecodable += not self.store.observe(event, raw)
         self._version = version or self._version
 

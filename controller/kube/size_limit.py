@@ -18,10 +18,6 @@ from controller.kube.store import Pair
 MEBIBYTE = 1024 * 1024
 LARGEST_LISTS = 256 * MEBIBYTE
 """All lists that are being received of one API server, in bytes as they arrive: most of an object is not kept."""
-MOST_UNASKED = 2000
-"""So many objects that nobody here asked for are kept of one API server. An honest one has them after its manager
-deleted what they belong to while it was away: they are removed, and then come the next.
-"""
 DICT_BYTES, LIST_BYTES, ENTRY_BYTES = 232, 64, 128
 """What CPython takes for a small dict, an empty list, and an entry with its key and value."""
 
@@ -60,9 +56,7 @@ class Pool:
 class SizeLimit:
     """At most ``most`` bytes of memory for what is kept of one API server, in all stores together, and as many for all
     lists that are being received; ``pool`` is what several have in common. ``costs`` returns what an object of a
-    resource takes as it is kept, by the name of the resource; of others everything is kept. ``asked`` returns whether
-    an object belongs to something here; of those that do not ``most_unasked`` are kept, and others are left out until
-    half of them are gone. What is spread over all of the memory of Python is never given back, so less is kept.
+    resource takes as it is kept, by the name of the resource; of others everything is kept.
 
     Costs one entry of a dictionary for each object, and one look at each object.
     """
@@ -74,8 +68,6 @@ class SizeLimit:
         pool: Pool | None = None,
         costs: Mapping[str, Callable[[Raw], int]] | None = None,
         largest_lists: int = LARGEST_LISTS,
-        asked: Callable[[str, Raw], bool] = lambda resource, raw: True,
-        most_unasked: int = MOST_UNASKED,
     ) -> None:
         self.most = most
         self.held = 0
@@ -85,10 +77,6 @@ class SizeLimit:
         self._sizes: dict[str, dict[Pair, int]] = {}
         self._arrived: dict[str, tuple[int, int]] = {}
         """What has arrived of lists that are not complete, by resource: its cost, and its bytes."""
-        self._asked = asked
-        self._most_unasked = most_unasked
-        self._unasked: dict[str, set[Pair]] = {}
-        self._left_out: set[str] = set()
 
     def cost(self, resource: str, raw: Raw) -> int:
         """Returns what an object takes as it is kept."""
@@ -98,7 +86,6 @@ class SizeLimit:
     def listing(self, resource: str) -> Sizes:
         """Begins to count a list of one resource, instead of one that was interrupted."""
         self._arrived[resource] = (0, 0)
-        self._left_out.discard(resource)
         return Sizes(self, resource)
 
     def arrive(self, resource: str, size: int, length: int) -> None:
@@ -110,57 +97,30 @@ class SizeLimit:
             raise _too_large(resource, self._largest_lists, "lists")
         self._arrived[resource] = (arrived + size, bytes_arrived + length)
 
-    def admits(self, resource: str, raw: Raw, unasked: set[Pair]) -> bool:
-        """Whether an object that is not kept yet may be; ``unasked`` are those of its resource that nobody asked for,
-        and it is added if it is one.
-        """
-        if self._asked(resource, raw):
-            return True
-        others = sum(len(found) for name, found in self._unasked.items() if name != resource)
-        if (key := _key(raw)) not in unasked and others + len(unasked) >= self._most_unasked:
-            self._left_out.add(resource)
-            return False
-        unasked.add(key)
-        return True
-
-    def lacks(self, resource: str) -> bool:
-        """Whether objects were left out for which there is room now: then the resource is to be listed again."""
-        return resource in self._left_out and 2 * sum(map(len, self._unasked.values())) <= self._most_unasked
-
-    def observe(self, resource: str, event: str, raw: Raw, size: int) -> bool:
-        """Counts an event of a watch, or the answer to a write; returns False if the object is left out. Raises
-        ``TooLarge`` instead of counting too much.
-        """
+    def observe(self, resource: str, event: str, raw: Raw, size: int) -> None:
+        """Counts an event of a watch, or the answer to a write. Raises ``TooLarge`` instead of counting too much."""
         sizes, key = self._sizes.setdefault(resource, {}), _key(raw)
-        unasked = self._unasked.setdefault(resource, set())
         before = sizes.get(key, 0)
         if event == "DELETED":
-            unasked.discard(key)
             self._change(-sizes.pop(key, 0))
-            return True
-        if key not in sizes and not self.admits(resource, raw, unasked):
-            return False
+            return
         self._check_growth(size - before, resource)
         self._change(size - before)
         sizes[key] = size
-        return True
 
-    def replace(self, resource: str, sizes: dict[Pair, int], unasked: set[Pair]) -> None:
+    def replace(self, resource: str, sizes: dict[Pair, int]) -> None:
         """Counts a complete list instead of what is known of the resource."""
         self._arrived.pop(resource, None)
         growth = sum(sizes.values()) - sum(self._sizes.get(resource, {}).values())
         self._check_growth(growth, resource)
         self._change(growth)
         self._sizes[resource] = sizes
-        self._unasked[resource] = unasked
 
     def release(self) -> None:
         """Gives back what it has of the pool: nothing is kept any more."""
         self._change(-self.held)
         self._sizes.clear()
         self._arrived.clear()
-        self._unasked.clear()
-        self._left_out.clear()
 
     def check(self, size: int, resource: str) -> None:
         """Raises ``TooLarge`` for a size over the limit."""
@@ -188,26 +148,19 @@ class Sizes:
         self._limit = limit
         self._resource = resource
         self._sizes: dict[Pair, int] = {}
-        self._unasked: set[Pair] = set()
 
-    def add(self, raw: Raw, size: int, length: int = 0) -> bool:
-        """Counts an object: what it takes, and its bytes; returns False if it is left out, and only its bytes count.
-        Raises ``TooLarge`` instead of counting too much.
-        """
-        kept = self._limit.admits(self._resource, raw, self._unasked)
-        self._limit.arrive(self._resource, size if kept else 0, length)
-        if kept:
-            self._sizes[_key(raw)] = size
-        return kept
+    def add(self, raw: Raw, size: int, length: int = 0) -> None:
+        """Counts an object: what it takes, and its bytes. Raises ``TooLarge`` instead of counting too much."""
+        self._limit.arrive(self._resource, size, length)
+        self._sizes[_key(raw)] = size
 
     def discard(self, raw: Raw) -> None:
         """The object was deleted while the list was received."""
         self._sizes.pop(_key(raw), None)
-        self._unasked.discard(_key(raw))
 
     def enter(self) -> None:
         """The list is complete."""
-        self._limit.replace(self._resource, self._sizes, self._unasked)
+        self._limit.replace(self._resource, self._sizes)
 
 
 def _key(raw: Raw) -> Pair:

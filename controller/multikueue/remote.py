@@ -95,11 +95,10 @@ class Remote:
             resources.WORKLOADS: Store(resources.WORKLOADS.plural, self._copy, {"one-of-several": _one_of_several})
         }
         self._kinds = {kind.resource: kind for kind in kinds}
-        self._mirrored = {resource.plural: kind for resource, kind in self._kinds.items()}
         self._served = tuple(self._kinds)
         costs = {resource.plural: self._cost_of(kind) for resource, kind in self._kinds.items()}
         costs[resources.WORKLOADS.plural] = self._cost_of_copy
-        self._size_limit = SizeLimit(most, pool=pool, costs=costs, asked=self._asked)
+        self._size_limit = SizeLimit(most, pool=pool, costs=costs)
         for resource, kind in self._kinds.items():
             self.stores[resource] = Store(resource.plural, self._reader(kind), {"workloads": kind.workloads_of})
         # A status here is a part of that in the worker, so it is never sent as a whole.
@@ -212,25 +211,6 @@ class Remote:
             for raw in self.stores[resource]:
                 yield from kind.workloads_of(raw)
 
-    def _asked(self, plural: str, raw: Raw) -> bool:
-        """Whether an object of the worker belongs to a Workload here: it is that, or made for it there."""
-        try:
-            kind = self._mirrored.get(plural)
-            if kind is not None:
-                keys = (*kind.workloads_of(raw), *(self._copies_of_several(raw) if kind.several else ()))
-            elif plural == resources.WORKLOADS.plural:
-                by = reference(raw) if _made_there(raw) else None
-                keys = (key_of(raw) if by is None else Key(key_of(raw).namespace, by.name),)
-            else:
-                return True
-            return any(self._local(key) is not None for key in keys)
-        except Exception:  # whatever its types are
-            return False
-
-    def _copies_of_several(self, raw: Raw) -> Iterator[Key]:
-        """Yields the copies of which an object is one of several."""
-        yield from map(key_of, self.stores[resources.WORKLOADS].by_index("one-of-several", key_of(raw)))
-
     def _reader(self, kind: Mirrored) -> Callable[[Raw], Raw]:
         """Returns the function that converts what the worker serves of a kind into what is kept."""
         return lambda raw: shape.checked_job(kind, shape.kept(raw, kind.unread), self._clock())
@@ -264,8 +244,8 @@ class Remote:
             for key in (key_of(raw),) if kind is None else kind.workloads_of(raw):
                 self._changed_there(self, key)
             if kind is not None and kind.several:
-                for key in self._copies_of_several(raw):
-                    self._changed_there(self, key)
+                for copied in self.stores[resources.WORKLOADS].by_index("one-of-several", key_of(raw)):
+                    self._changed_there(self, key_of(copied))
 
         store.listen(changed)
         return Reflector(

@@ -41,13 +41,6 @@ MOST = cases(8, 32) * MEBIBYTE
 MOST_MIB = cases(64, 120)
 """What one worker may take, in MiB: so much is kept, as much received, and an answer of at most 32 is decoded."""
 EMPTY: list[Raw] = [{}] * 30_000
-OWNED_BY_COPY = {
-    "apiVersion": "kueue.x-k8s.io/v1beta2",
-    "kind": "Workload",
-    "name": "w1",
-    "uid": "u1",
-    "controller": True,
-}
 
 
 def event(raw: Raw) -> bytes:
@@ -176,28 +169,6 @@ def test_what_a_copy_has_in_common_with_the_workload_here_takes_no_memory() -> N
     assert remote._copy(other)["spec"]["podSets"] == other["spec"]["podSets"]
     local["spec"]["podSets"] = None
     assert remote._cost_of_copy(copied) > 10_000
-
-
-@pytest.mark.parametrize(
-    ("plural", "raw", "asked"),
-    [
-        pytest.param("workloads", named(1), True, id="copy"),
-        pytest.param("workloads", named(2), False, id="copy-of-nothing"),
-        pytest.param("workloads", {"metadata": {"name": []}}, False, id="wrong-types"),
-        pytest.param("jobs", {"metadata": {"name": "w2", "namespace": "ns", "labels": EMPTY}}, False, id="wrong-job"),
-        pytest.param(
-            "workloads",
-            {**named(2), "metadata": {**named(2)["metadata"], "ownerReferences": [OWNED_BY_COPY]}},
-            True,
-            id="made-there-for-a-copy",
-        ),
-        pytest.param("clusterqueues", {"metadata": {"name": "any"}}, True, id="a-queue"),
-    ],
-)
-def test_what_was_not_sent_to_a_worker_is_known(plural: str, raw: Raw, asked: bool) -> None:
-    here = {Key("ns", "w1"): named(1)}
-    remote = remote_of(Connection("http://127.0.0.1:1"), local=here.get)
-    assert remote._asked(plural, raw) is asked
 
 
 def test_of_a_job_in_a_worker_its_pod_template_is_not_kept() -> None:

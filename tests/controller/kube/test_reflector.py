@@ -472,30 +472,6 @@ async def test_a_store_does_not_grow_over_the_size_limit(world: World, streams: 
     assert {name(raw) for raw in world.store} == {"second", "third"}
 
 
-async def test_of_objects_that_nobody_asked_for_few_are_kept_and_the_others_follow_when_those_are_gone(
-    world: World, streams: bool
-) -> None:
-    limit = SizeLimit(10**6, asked=lambda resource, raw: str(name(raw)).startswith("ours"), most_unasked=4)
-    for number in range(6):
-        world.server.put(f"{PATH}/x{number}", {})
-    world.server.put(f"{PATH}/ours-1", {})
-    world.reflector = world.following(size_limit=limit)
-    world.running = asyncio.create_task(world.reflector.run())
-    await eventually(world.reflector.synced.is_set)
-    world.server.put(f"{PATH}/x6", {})
-    world.server.put(f"{PATH}/ours-2", {})
-    await eventually(lambda: "ours-2" in {name(raw) for raw in world.store})
-    kept = {str(name(raw)) for raw in world.store} - {"ours-1", "ours-2"}
-    assert len(kept) == 4
-    for each in sorted(kept)[:2]:  # half of them: there is room
-        world.server.remove(f"{PATH}/{each}")
-    await eventually(lambda: world.reflector.relists["left out"] == 1 and len(world.store) == 6)
-    assert world.reflector.watch_errors.keys() <= {"Invalid"}, "it was never interrupted"
-    for each in [str(name(raw)) for raw in world.store if str(name(raw)).startswith("x")]:
-        world.server.remove(f"{PATH}/{each}")
-    await world.caught_up()
-
-
 async def test_changes_that_come_too_fast_are_read_later_and_the_first_list_is_not(world: World, streams: bool) -> None:
     waits: list[float] = []
 
