@@ -104,7 +104,9 @@ class World(ClusterState):
 
         # All nodes are among the objects; in a cluster they are known when they were listed once.
         self.lookup = replace(
-            cache_lookup(self.caches, Owners(self.caches), workers_of), nodes=lambda: tuple(self.caches.nodes)
+            cache_lookup(self.caches, Owners(self.caches), workers_of),
+            nodes=lambda: tuple(self.caches.nodes),
+            labelled=None,
         )
         self.admission = Context(self.rules.admission, self.lookup)
         self._fill(sorted(objects, key=lambda document: document.raw["kind"] == names.Kind.WORKLOAD))

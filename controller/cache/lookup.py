@@ -14,6 +14,7 @@ from controller.cache.owners import Owners
 from core.model import Key, Raw
 from core.multikueue import conditions
 from core.state.lookup import Lookup
+from core.state.node_groups import NodeGroups
 from core.wire.active import Cause, parameters_name
 from core.wire.pod_requests import RequestRules
 
@@ -48,6 +49,8 @@ def cache_lookup(
         return resource in caches.stores and key in caches.stores[resource]
 
     nodes, quotas = caches.nodes, caches.resource_quotas
+    groups = NodeGroups(lambda: nodes)
+    nodes.listen(groups.changed)
     return Lookup(
         caches.state,
         ready=lambda: caches.started,
@@ -56,6 +59,7 @@ def cache_lookup(
         job_workload=caches.workload_of,
         owner=owners.look,
         nodes=lambda: tuple(nodes) if nodes.synced else None,
+        labelled=lambda labels: groups.having(labels) if nodes.synced else (),
         quotas=lambda namespace: quotas.by_index("namespace", namespace),
         workers=workers,
         cause=cause,

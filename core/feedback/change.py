@@ -74,15 +74,13 @@ def missing_flavors(named: Iterable[str], lookup: Lookup, one: str, several: str
 
 def node_count(lookup: Lookup) -> str:
     """``none of 12 nodes has``, or ``the only node lacks``."""
-    count = len(tuple(lookup.cluster_nodes()))
+    count = len(lookup.nodes_with({}))
     return "the only node lacks" if count == 1 else f"none of {count} nodes has"
 
 
 def lacks_nodes(flavor: ResourceFlavor, lookup: Lookup) -> bool:
     """Whether the flavor asks for labels that no node has; not in a cluster without nodes, which is being made."""
-    nodes = tuple(lookup.cluster_nodes())
-    wanted = flavor.node_labels.items()
-    return bool(nodes and wanted) and not any(wanted <= node.labels.items() for node in nodes)
+    return bool(flavor.node_labels) and lookup.has_nodes() and not lookup.nodes_with(flavor.node_labels)
 
 
 def written(labels: Labels) -> str:

@@ -8,7 +8,7 @@ pods run in another cluster (MultiKueue).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,24 +53,21 @@ class _Pods:
 
     pod_set: PodSet
     requests: Requests | None
-    nodes: list[Node]
+    nodes: Collection[Node]
     called: str
 
-    def allowed(self) -> list[Node]:
+    def allowed(self) -> Collection[Node]:
         """The nodes that selector and affinity allow."""
         if not self.pod_set.placement.node_selector and not self.pod_set.placement.affinity:
             return self.nodes
         return [node for node in self.nodes if placement.allows(self.pod_set.placement, node.labels)]
 
 
-def present(queue: ClusterQueue, lookup: Lookup) -> tuple[Node, ...]:
-    """The nodes on which the workloads of a ClusterQueue must run; none where they get others."""
+def present(queue: ClusterQueue, lookup: Lookup) -> bool:
+    """Whether there are nodes, on which the workloads of a ClusterQueue must run: not where they get others."""
     checks = (lookup.admission_check(rule.name) for rule in queue.checks)
-    if any(
-        each and each.controller_name in (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER) for each in checks
-    ):
-        return ()
-    return tuple(lookup.cluster_nodes())
+    elsewhere = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
+    return lookup.has_nodes() and not any(each and each.controller_name in elsewhere for each in checks)
 
 
 def no_labels(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -122,15 +119,14 @@ def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
 def flavors_without(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     """Quota of a ClusterQueue for a device that no node of its flavor has."""
     queue = change.new
-    nodes = present(queue, lookup) if queue is not None else ()
     counted = {name for each in lookup.request_rules("").transformations.values() for name in each.outputs}
-    if queue is None or not nodes:
+    if queue is None or not present(queue, lookup):
         return
     for fr in sorted(queue.quotas):
         flavor = lookup.flavor(fr.flavor)
         if flavor is None or not queue.quotas[fr].nominal or fr.resource in counted or not _devices({fr.resource: 1}):
             continue
-        of_flavor = [node for node in nodes if flavor.node_labels.items() <= node.labels.items()]
+        of_flavor = lookup.nodes_with(flavor.node_labels)
         if of_flavor and not any(not node.allocatable or node.allocatable.get(fr.resource) for node in of_flavor):
             of = f'of flavor "{shortened(flavor.name)}" has'
             none = f"the only node {of} no" if len(of_flavor) == 1 else f"none of {len(of_flavor)} nodes {of}"
@@ -146,24 +142,31 @@ def _compared(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[
     """Yields the first pod sets with the nodes of their flavors; none of which a flavor or its nodes are missing, which
     other rules report.
     """
-    every = present(queue, lookup)
-    if not every:
+    if not present(queue, lookup):
         return
     demands = list(capacity.demands(job, queue))
     charges = job.charges or (None,) * len(job.pod_sets)
     several = [(each, charge) for each, charge in zip(job.pod_sets, charges, strict=False) if each.count]
     for pod_set, charge in several[:POD_SETS]:
         groups = [possible(each, queue, lookup) for each in demands if each.pod_set is pod_set]
-        nodes = list(every)
-        for group in groups:  # in one comparison where there is one flavor: most rules ask this for every node
-            labels = [flavor.node_labels.items() for flavor in group]
-            if len(labels) == 1:
-                (only,) = labels
-                nodes = [node for node in nodes if only <= node.labels.items()]
-            else:
-                nodes = [node for node in nodes if any(one <= node.labels.items() for one in labels)]
         if all(groups):
-            yield _Pods(pod_set, charge.requests if charge else None, nodes, _called(groups))
+            yield _Pods(pod_set, charge.requests if charge else None, _in_all(groups, lookup), _called(groups))
+
+
+def _in_all(groups: list[list[ResourceFlavor]], lookup: Lookup) -> Collection[Node]:
+    """The nodes that belong to a flavor of each group."""
+    several = [_of_any(group, lookup) for group in groups] or [lookup.nodes_with({})]
+    first, *others = several
+    if not others:
+        return first
+    names = [{node.name for node in each} for each in others]
+    return [node for node in first if all(node.name in each for each in names)]
+
+
+def _of_any(flavors: list[ResourceFlavor], lookup: Lookup) -> Collection[Node]:
+    if len(flavors) == 1:
+        return lookup.nodes_with(flavors[0].node_labels)
+    return list({node.name: node for each in flavors for node in lookup.nodes_with(each.node_labels)}.values())
 
 
 def possible(demand: capacity.AskedCapacity, queue: ClusterQueue, lookup: Lookup) -> list[ResourceFlavor]:

@@ -17,7 +17,7 @@ from core.feedback.submission import Submission
 from core.model import ClusterQueue, PodSet, ResourceFlavor, Topology
 from core.quota.placement import PlacementCapacity, PlacementKind
 from core.state.lookup import Lookup
-from core.topology import Asked, Domains, Misfit, place
+from core.topology import Asked, Domains, Misfit, has_room, place
 from core.topology.flavors import asks
 from core.topology.place import most
 from core.topology.request import Options
@@ -41,6 +41,12 @@ class _Wanted:
         """The last part of the label of the level on one domain of which all pods must be; '' if they need not."""
         asked = self.pod_set.topology
         return asked.required.rpartition("/")[2] if asked is not None else ""
+
+    @property
+    def fits_now(self) -> bool:
+        """Whether all pods could be placed beside what is in use; then they could be if nothing were, too."""
+        asked = [Asked(self.pod_set, self.count)]
+        return any(has_room(each, asked, self.options) for each in self.used.values())
 
     def most(self, domains: Mapping[str, Domains]) -> tuple[int, str]:
         """Returns how many of the pods could be placed, at most as many as are asked for, and in which flavor."""
@@ -98,6 +104,8 @@ def uneven(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str
 def too_small(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """Pods for which no domain would have room if no other workload used anything."""
     for wanted in _wanted(job, queue, lookup):
+        if wanted.fits_now:
+            continue
         most, flavor = wanted.most(wanted.unused)
         if most >= wanted.count:
             continue
@@ -112,6 +120,8 @@ def too_small(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
 def full(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """Pods for which no domain has room now."""
     for wanted in _wanted(job, queue, lookup):
+        if wanted.fits_now:
+            continue
         ever, _ = wanted.most(wanted.unused)
         now, flavor = wanted.most(wanted.used)
         if now < wanted.count <= ever:
@@ -154,6 +164,7 @@ def _wanted(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[_W
     if not isinstance(used, PlacementCapacity):
         return
     demands = list(capacity.demands(job, queue))
+    shared = {each.name: each for each in lookup.state.pending.demands.alike(job.pod_sets)}
     for pod_set in _asking(job):
         if pod_set.topology is None or pod_set.topology.group:
             continue  # pods that are placed together with others
@@ -163,7 +174,7 @@ def _wanted(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[_W
         known = {name for name, each in unused.items() if set(_levels(pod_set)) <= set(each.tree.levels)}
         if known and all(unused[name].tree.leaves.present for name in known):
             yield _Wanted(
-                pod_set,
+                shared[pod_set.name],
                 pod_set.count if pod_set.min_count is None else pod_set.min_count,
                 {name: unused[name] for name in known},
                 {name: used.domains[name] for name in known},

@@ -57,6 +57,13 @@ class Demands:
             self._common[id(workload.pod_sets)] = demand
         return demand
 
+    def alike(self, pod_sets: tuple[PodSet, ...]) -> tuple[PodSet, ...]:
+        """The pod sets of a plain workload that asks for the same as these; these, if there is none. What is worked out
+        for pod sets is kept by their identity.
+        """
+        demand = self._known.get((None, None, (), *(_name(pod_set, 0) for pod_set in pod_sets)))
+        return pod_sets if demand is None else demand.pod_sets
+
     def _equal(self, workload: Workload) -> Demand:
         name = (
             workload.replaces,

@@ -54,10 +54,11 @@ class Lookup:
 
     ``ready`` returns whether the caches were read once, ``classes`` the values of priority classes, ``rules`` the
     request rules of a namespace, ``job_workload`` the Workload of a job's uid, ``owner`` what is known of an owner in a
-    namespace (None if it was not read), ``nodes`` all nodes (None if nodes are not watched), ``quotas``
-    the ResourceQuotas of a namespace, ``workers`` the queues of the worker clusters of an AdmissionCheck by name, as
-    far as they are known; none for a check that is not of MultiKueue. ``cause`` returns why an AdmissionCheck is
-    inactive. ``exists`` is whether the stores have an object of a resource.
+    namespace (None if it was not read), ``nodes`` all nodes (None if nodes are not watched), ``labelled`` those with
+    certain labels (without it each node is compared), ``quotas`` the ResourceQuotas of a namespace, ``workers`` the
+    queues of the worker clusters of an AdmissionCheck by name, as far as they are known; none for a check that is not
+    of MultiKueue. ``cause`` returns why an AdmissionCheck is inactive. ``exists`` is whether the stores have an object
+    of a resource.
     ``forecast`` returns when a waiting workload starts, ``newcomer_forecast`` when a job with this LocalQueue,
     priority and pod sets would that is created now; both as last computed, None where that is not known.
     """
@@ -69,6 +70,7 @@ class Lookup:
     job_workload: Callable[[str], Workload | None] = _nothing
     owner: Callable[[str, Reference], Level | None] = _nothing
     nodes: Callable[[], Iterable[Node] | None] = _nothing
+    labelled: Callable[[Labels], Collection[Node]] | None = None
     quotas: Callable[[str], Iterable[NamespaceQuota]] = lambda namespace: ()
     workers: Callable[[str], Mapping[str, Lookup | None]] = lambda check: {}
     cause: Callable[[str], Cause] = lambda check: Cause()
@@ -328,6 +330,16 @@ class Lookup:
     def cluster_nodes(self) -> Iterable[Node]:
         """Every node; none where nodes are not watched."""
         return self.nodes() or ()
+
+    def has_nodes(self) -> bool:
+        """Whether there is any node, as far as they are watched."""
+        return bool(self.nodes_with({}))
+
+    def nodes_with(self, labels: Labels) -> Collection[Node]:
+        """The nodes with all these labels, in any order; none where nodes are not watched."""
+        if self.labelled is not None:
+            return self.labelled(labels)
+        return [node for node in self.cluster_nodes() if labels.items() <= node.labels.items()]
 
     def resource_quotas(self, namespace: str) -> Iterable[NamespaceQuota]:
         """The ResourceQuotas of a namespace, in any order; none where they are not watched."""

@@ -36,6 +36,7 @@ def starts(
     name = reservations.arena_of.get(cluster_queue)
     if name is None:
         return False
+    newcomer = state.pending.with_shared_pod_sets(newcomer)
     arena, demand = reservations.arenas[name], state.pending.demands.of(newcomer)
     node = arena.queues[cluster_queue]
     head = Head(newcomer, cluster_queue, demand, newcomer.created)
@@ -105,6 +106,7 @@ def _decided(state: State, arena: Arena, cluster_queue: str, newcomer: Workload)
         pods_ready=not state.reservations.unready,
         topologies=None if placement is None else placement.topologies,
     )
+    newcomer = state.pending.with_shared_pod_sets(newcomer)
     head = Head(newcomer, cluster_queue, state.pending.demands.of(newcomer), newcomer.created)
     return schedule(snapshot, [head], state.policy, state.pending.now).decisions[0]
 

@@ -228,7 +228,11 @@ def test_workloads_that_ask_for_different_topologies_have_different_demands() ->
         )
     )
     assert demands.of(plain) is not demands.of(racks)
-    assert demands.of(racks) is demands.of(again)
+    kept = demands.of(racks)
+    assert demands.of(again) is kept
+    equal, other = (PodSet("main", 1, {CPU: 1}, topology=TopologyRequest(required=level)) for level in ("rack", "row"))
+    assert demands.alike((equal,)) is kept.pod_sets
+    assert demands.alike((other,)) == (other,)
 
 
 def test_quota_is_a_capacity_too() -> None:
