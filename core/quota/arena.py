@@ -69,6 +69,11 @@ class Arena:
             return False
         return node.fits(usage.quota)
 
+    def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
+        """Works out in steps what ``place`` needs for a workload of a ClusterQueue."""
+        for kind in self.kinds:
+            yield from self.further[kind.name].prepare(workload, cluster_queue)
+
     def place(
         self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False
     ) -> Admission | Shortage:

@@ -11,7 +11,7 @@ and the model.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
@@ -80,6 +80,11 @@ class FurtherCapacity(Capacity[Hashable], Protocol):
         """Returns the admission with what this capacity decides (such as a placement), as usage is now, or with
         ``empty`` as if no workload used anything; or why there is none. The usage of the slice that the workload
         replaces does not count when this is called.
+        """
+
+    def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
+        """Works out in steps what ``place`` needs for a workload of a ClusterQueue and would take long to work out, so
+        that ``place`` itself, which is one step, takes little time.
         """
 
     def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:

@@ -8,7 +8,7 @@ KEP 2724.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -40,7 +40,7 @@ from core.model.policy import TopologyPolicy
 from core.quota.capacity import Amounts, Shortage
 from core.quota.reservations import put
 from core.quota.usage import Reservation
-from core.topology import Asked, Domains, Misfit, Options, has_room, place, replacement
+from core.topology import Asked, Domains, Misfit, Options, has_room, place, prepare, replacement
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree
 from core.wire import decode
@@ -57,10 +57,11 @@ class Place(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """What placement needs of a ClusterQueue. ``only`` is whether all its flavors have a topology, ``elsewhere``
-    whether its pods run in other clusters, ``provisioned`` are the flavors whose nodes are asked for first.
+    """What placement needs of a ClusterQueue. ``flavors`` are all that it has, ``only`` is whether each has a topology,
+    ``elsewhere`` whether its pods run in other clusters, ``provisioned`` are those whose nodes are asked for first.
     """
 
+    flavors: frozenset[str]
     only: bool
     elsewhere: bool
     provisioned: frozenset[str]
@@ -276,6 +277,17 @@ class PlacementCapacity:
             for name, domains in self._domains.items()
         }
 
+    def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
+        """Counts in steps how many of the pods each domain holds, where there are many nodes."""
+        rules = self._rules.get(cluster_queue)
+        if rules is None or rules.elsewhere:
+            return
+        for name, domains in self._domains.items():
+            if domains.is_large and name in rules.flavors:
+                wanted = [each for each in workload.pod_sets if asks(each.topology) or rules.only]
+                asked = [self._pods(workload, pod_set, pod_set.count) for pod_set in wanted]
+                yield from prepare(domains, asked, self._options)
+
     def place(
         self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False
     ) -> Admission | Shortage:
@@ -337,17 +349,22 @@ class PlacementCapacity:
             if rules.elsewhere or (not holds and flavor in rules.provisioned):
                 delayed.add(given.name)
                 continue
-            asked.setdefault(flavor, []).append(
-                Asked(
-                    pod_set,
-                    given.count,
-                    group=pod_set.topology.group if pod_set.topology is not None else "",
-                    implied=not asks(pod_set.topology),
-                    updates=_updates(workload, given.name) if workload.checks else (),
-                    previous=before.get(given.name) if self._elastic(workload) else None,
-                )
-            )
+            previous = before.get(given.name) if self._elastic(workload) else None
+            asked.setdefault(flavor, []).append(self._pods(workload, pod_set, given.count, previous))
         return asked, delayed
+
+    def _pods(
+        self, workload: Workload, pod_set: PodSet, count: int, previous: TopologyAssignment | None = None
+    ) -> Asked:
+        """So many pods of a pod set, as they are placed."""
+        return Asked(
+            pod_set,
+            count,
+            group=pod_set.topology.group if pod_set.topology is not None else "",
+            implied=not asks(pod_set.topology),
+            updates=_updates(workload, pod_set.name) if workload.checks else (),
+            previous=previous,
+        )
 
     def _flavor(self, workload: Workload, given: PodSetAssignment, pod_set: PodSet) -> tuple[str, str]:
         """Returns the mistake because of which a pod set cannot be placed, or the flavor in which it is."""
@@ -434,7 +451,7 @@ def _rules(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: M
         elsewhere = elsewhere or controller == MULTIKUEUE_CONTROLLER
         if controller == PROVISIONING_REQUEST_CONTROLLER:
             provisioned |= rule.on_flavors or every
-    return _Rules(topology_only(queue, flavors), elsewhere, frozenset(provisioned))
+    return _Rules(every, topology_only(queue, flavors), elsewhere, frozenset(provisioned))
 
 
 def _options(policy: TopologyPolicy) -> Options:

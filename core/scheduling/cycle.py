@@ -114,7 +114,9 @@ class _Cycle:
             if wait is not None:
                 refused.append(replace(wait, second_pass=True) if head.second_pass else wait)
                 continue
-            entry = self._entry(head, self._arena(head.cluster_queue))
+            arena = self._arena(head.cluster_queue)
+            yield from arena.prepare(head.workload, head.cluster_queue)
+            entry = self._entry(head, arena)
             nomination.settle(entry)
             entries.append(entry)
             yield

@@ -6,7 +6,7 @@ children. Where pods come in slices, incomplete slices do not count.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,8 @@ from core.topology.nodes import PAGE, PODS, Domains, Tree
 from core.topology.ranking import Ranking
 
 _UNLIMITED = 2**31 - 1
+STEP: Final = 256
+"""The leaves that are counted between two pauses, if there is nothing to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,16 @@ class Filter:
     def score(self, node: Node) -> int:
         """The summed weight of the preferred terms that a node matches."""
         return sum(weight for weight, term in self.preferred if _selects(term, node))
+
+    @property
+    def effort(self) -> int:
+        """How long it takes to compare a node, in requirements of node affinity."""
+        return effort((*(self.affinity or ()), *(term for _, term in self.preferred)), self.tolerations)
+
+
+def effort(terms: Iterable[tuple[Requirement, ...]], tolerations: Sequence[Toleration]) -> int:
+    """Returns how long it takes to compare a node with so much, in requirements of node affinity."""
+    return sum(1 + sum(1 + len(each.values) // 64 for each in term) for term in terms) + len(tolerations) // 8
 
 
 def _selects(term: tuple[Requirement, ...], node: Node) -> bool:
@@ -122,11 +134,19 @@ class Counts:
     )
 
     def __init__(self, domains: Domains, shape: Shape, within: range | None) -> None:
+        """Only leaves ``within`` a range hold pods. Nothing is counted before ``counting`` has come to its end."""
         self.tree, self.shape = domains.tree, shape
         self._exclusions = _exclusions(domains, shape.filter) if domains.tree.by_hostname else None
         self._within = within
         self._pages = domains.pages.copy()
-        self._count_all()
+
+    @classmethod
+    def of(cls, domains: Domains, shape: Shape, within: range | None = None) -> Counts:
+        """Returns the counts of all domains."""
+        made = cls(domains, shape, within)
+        for _ in made.counting():
+            pass
+        return made
 
     def follow(self, domains: Domains) -> None:
         """Counts again what differs in the usage of these domains, or in what other pods use there."""
@@ -137,11 +157,13 @@ class Counts:
         changed += _differing(self._pages, domains.pages)
         self._pages = domains.pages.copy()
         if len(changed) * 4 > len(self.tree.leaves):
-            self._count_all()
+            for _ in self.counting():
+                pass
         elif changed:
             self._count_some(changed)
 
-    def _count_all(self) -> None:
+    def counting(self) -> Iterator[None]:
+        """Counts all leaves and domains, in steps of some hundred microseconds."""
         tree, depth = self.tree, len(self.tree.levels)
         self.plain = Table(tree)
         self.led = self.plain if self.shape.leader is None else Table(tree)
@@ -149,11 +171,56 @@ class Counts:
         self.scores = [[0] * tree.size(level) for level in range(depth)] if self.shape.filter.preferred else []
         self.excluded = {}
         self._reasons = [""] * len(tree.leaves)
-        for leaf in range(len(tree.leaves)):
-            self._count_leaf(leaf)
+        if self.leads or self.scores:
+            pause = max(1, STEP // (4 + self.shape.filter.effort))
+            for leaf in range(len(tree.leaves)):
+                self._count_leaf(leaf)
+                if not leaf % pause:
+                    yield
+        else:
+            yield from self._counting_leaves()
         for level in range(tree.lowest - 1, -1, -1):
             for number in range(tree.size(level)):
                 self._count_domain(level, number)
+                if not number % PAGE:
+                    yield
+
+    def _counting_leaves(self) -> Iterator[None]:
+        """Counts the leaves, where there are no leaders and no scores. Leaves that are alike are counted once."""
+        tree, shape = self.tree, self.shape
+        pause = max(1, STEP // (1 + shape.filter.effort))
+        pods, per_pod = self.plain.pods[tree.lowest], shape.per_pod
+        unused: dict[int, tuple[int, str]] = {}
+        """By the identity of a capacity of which nothing is used: what it holds, and what there is too little of."""
+        reasons: dict[str, int] = {}
+        leaf = 0
+        for leaves, page in zip(tree.leaves.pages, self._pages, strict=True):
+            for where, used in zip(leaves, page, strict=True):
+                capacity = where.capacity
+                why = self._why(leaf, where.node)
+                if why:
+                    held = 0
+                elif used:
+                    held = fit(capacity, used, per_pod)
+                    if not held and where.present:
+                        why = _lacking(capacity, used, per_pod)
+                else:
+                    known = unused.get(id(capacity))
+                    if known is None:
+                        held = fit(capacity, used, per_pod)
+                        known = unused[id(capacity)] = held, "" if held else _lacking(capacity, used, per_pod)
+                    held, why = known
+                if held:
+                    pods[leaf] = held
+                elif where.present:
+                    self._reasons[leaf] = why
+                    reasons[why] = reasons.get(why, 0) + 1
+                leaf += 1
+                if not leaf % pause:
+                    yield
+        self.excluded.update(reasons)
+        size = shape.sizes[tree.lowest]
+        self.plain.units[tree.lowest] = pods.copy() if size == 1 else [each // size for each in pods]
 
     def _count_some(self, leaves: Iterable[int]) -> None:
         if not self.leads and not self.scores:
@@ -209,7 +276,7 @@ class Counts:
             self.scores[level][leaf] = score
         if not held or self._reasons[leaf]:
             counts = not held and where.present
-            self._exclude(leaf, "" if not counts else why or f'resource "{_scarcest(capacity, used, shape.per_pod)}"')
+            self._exclude(leaf, "" if not counts else why or _lacking(capacity, used, shape.per_pod))
         return changed
 
     def _why(self, leaf: int, node: Node | None) -> str:
@@ -282,18 +349,33 @@ def counts(domains: Domains, shape: Shape, within: range | None = None) -> Count
     The result is shared and valid until the usage of any copy of the domains is counted for this shape again.
     """
     if within is not None:
-        return Counts(domains, shape, within)
-    known, key = domains.counted.shapes, (shape, domains.unused)
-    found = known.pop(key, None)
+        return Counts.of(domains, shape, within)
+    found = domains.counted.shapes.pop((shape, domains.unused), None)
     if found is None:
-        found = Counts(domains, shape, None)
-        for old in list(known)[: max(0, len(known) + 1 - _most(len(domains.tree.leaves)))]:
-            domains.counted.asked.clear()
-            del known[old]
+        found = Counts.of(domains, shape)
     else:
         found.follow(domains)
-    known[key] = found  # the last one: those that were asked for longest ago are dropped first
+    _keep(domains, found)
     return found
+
+
+def prepare(domains: Domains, shape: Shape) -> Iterator[None]:
+    """Counts a shape for the first time in steps, so that ``counts`` has little left to do."""
+    if (shape, domains.unused) not in domains.counted.shapes:
+        made = Counts(domains, shape, None)
+        yield from made.counting()
+        if (shape, domains.unused) not in domains.counted.shapes:  # nobody has counted it meanwhile
+            _keep(domains, made)
+
+
+def _keep(domains: Domains, found: Counts) -> None:
+    """Keeps counts as the last ones: those that were asked for longest ago are dropped first."""
+    known = domains.counted.shapes
+    beyond = len(known) + 1 - _most(len(domains.tree.leaves))
+    for old in list(known)[:beyond] if beyond > 0 else ():
+        domains.counted.asked.clear()
+        del known[old]
+    known[found.shape, domains.unused] = found
 
 
 def _most(leaves: int) -> int:
@@ -377,9 +459,10 @@ def fit(capacity: Requests, used: Requests, per_pod: tuple[tuple[str, int], ...]
     return least
 
 
-def _scarcest(capacity: Requests, used: Requests, per_pod: tuple[tuple[str, int], ...]) -> str:
-    """The resource of which the fewest pods fit; the first by name if there are several."""
-    return min(per_pod, key=lambda each: (fit(capacity, used, (each,)), each[0]))[0]
+def _lacking(capacity: Requests, used: Requests, per_pod: tuple[tuple[str, int], ...]) -> str:
+    """The reason that names the resource of which the fewest pods fit; the first by name if there are several."""
+    scarcest = min(per_pod, key=lambda each: (fit(capacity, used, (each,)), each[0]))[0]
+    return f'resource "{scarcest}"'
 
 
 def _with(used: Requests, more: tuple[tuple[str, int], ...]) -> Requests:

@@ -15,6 +15,7 @@ from core.model import TopologyAssignment, TopologyDomain
 from core.topology import reasons
 from core.topology.balanced import balanced
 from core.topology.counts import Counts, Shape, Table, counts, node_filter, requests_of
+from core.topology.counts import prepare as prepare_counts
 from core.topology.elastic import scaled
 from core.topology.nodes import Domains, Tree
 from core.topology.request import Asked, Goal, Misfit, Options, goal
@@ -61,6 +62,24 @@ def place(
         for asked in group:
             _count(here, asked, placed[asked.pod_set.name])
     return found
+
+
+def prepare(domains: Domains, requests: Sequence[Asked], options: Options) -> Iterator[None]:
+    """Counts in steps what ``place`` counts if it is asked for these for the first time: as usage is now, and as if
+    nothing were in use.
+    """
+    asked = requests[0] if len(requests) == 1 else None
+    if asked is not None and not asked.updates:
+        known = domains.counted.asked.get((id(asked.pod_set), asked.implied, options, False))
+        if known is not None and known[0] is asked.pod_set:
+            return
+    for group in _groups(requests):
+        workers, leader = _roles(group)
+        wanted = goal(workers.topology, domains.tree.levels, options, implied=workers.implied)
+        if not isinstance(wanted, Misfit) and not _refused(domains, workers):
+            shape = _shape(domains, wanted, workers, leader, options)
+            yield from prepare_counts(domains, shape)
+            yield from prepare_counts(domains.empty(), shape)
 
 
 def has_room(domains: Domains, requests: Sequence[Asked], options: Options) -> bool:

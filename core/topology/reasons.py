@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.model import Placement
-from core.topology.counts import Counts
+from core.topology.counts import Counts, effort
 from core.topology.request import Asked, Goal
 
 MOST_EFFORT: Final = 400
@@ -39,8 +39,7 @@ def exclusions(counts: Counts) -> str:
 
 def too_much(asked: Asked) -> str:
     """Returns that a pod set has more to compare with each node than there is time for; '' if it has not."""
-    effort = sum(_effort(each) for each in (asked.pod_set.placement, *asked.updates))
-    if effort <= MOST_EFFORT:
+    if sum(_effort(each) for each in (asked.pod_set.placement, *asked.updates)) <= MOST_EFFORT:
         return ""
     text = "to compare with each node; use fewer requirements, or labels that many nodes share"
     return f"PodSet {asked.pod_set.name} has too many node affinity requirements and tolerations {text}"
@@ -48,9 +47,7 @@ def too_much(asked: Asked) -> str:
 
 def _effort(placement: Placement) -> int:
     """How long it takes to compare a node, in requirements of node affinity."""
-    terms = (*(placement.affinity or ()), *(term for _, term in placement.preferred))
-    requirements = (requirement for term in terms for requirement in term)
-    return len(terms) + sum(1 + len(each.values) // 64 for each in requirements) + len(placement.tolerations) // 8
+    return effort((*(placement.affinity or ()), *(term for _, term in placement.preferred)), placement.tolerations)
 
 
 def conflict(asked: Asked) -> str:

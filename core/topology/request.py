@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -17,8 +18,7 @@ from core.model import Placement, PodSet, Requests, TopologyAssignment, Topology
 _NOTHING = TopologyRequest()
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """The feature gates that change placements, with Kueue's defaults.
 
     ``mixed_profile`` (TASProfileMixed), ``balanced`` (TASBalancedPlacement), ``preferred_affinity``

@@ -6,7 +6,7 @@ choice of the desk is part of the admission, as a placement in a topology is.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -82,6 +82,9 @@ class Licences:
                 return Shortage("NoLicence", text, frozenset((flavor,)))
         return admission
 
+    def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
+        return iter(())
+
     def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
         return not isinstance(self.place(workload, admission, replaced=replaced), Shortage)
 
@@ -141,6 +144,9 @@ class Desks:
             if (0 if empty else self.used.get(desk, 0)) + pods.count <= places:
                 return replace(admission, pod_sets=(replace(pods, usage={**pods.usage, desk: pods.count}),))
         return Shortage("NoDesk", "no desk has room", frozenset(pods.flavors.values()))
+
+    def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
+        return iter(())
 
     def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
         return not isinstance(self.place(workload, admission, replaced=replaced), Shortage)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from api.names import PROVISIONING_REQUEST_CONTROLLER, CheckState, Condition, PendingReason
 from core import model
+from core.matching.placement import holds
 from core.model import (
     Admission,
     AdmissionCheck,
@@ -40,8 +41,9 @@ from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.model.workload import replace
 from core.quota.placement import PlacementCapacity
 from core.scheduling.cycle import schedule
-from core.state.drain import drain
+from core.state.drain import drain, drain_in_steps
 from core.state.state import State
+from core.topology import counts as topology_counts
 from tests.builders import CPU, FAIR, NOW, cluster_queue, cycle, put, workload
 from tests.core.worlds import admitted
 from tests.effort import cases
@@ -584,3 +586,26 @@ def test_what_stays_parked_after_any_history_does_not_start_in_a_state_built_afr
     put(afresh, *found.workloads.values())
     plans = list(drain(afresh, afresh.policy, NOW))
     assert not [each for plan in plans for each in plan.decisions if isinstance(each, Reserve)]
+
+
+def test_a_shape_that_is_new_is_counted_in_steps_among_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step of a cycle compares a pod with more than a part of the nodes; what its owner asks for takes long."""
+    compared: list[int] = [0]
+
+    def counted(requirement: Requirement, labels: model.Labels) -> bool:
+        compared[0] += 1
+        return holds(requirement, labels)
+
+    nodes = tuple(node(f"n{number}", 2, rack=f"r{number // 16}") for number in range(1_000))
+    found = world(queue("a", "tas"), nodes=nodes)
+    terms = tuple((Requirement(HOST, "In", (f"n{number}",)),) for number in range(100))
+    picky = PodSet("main", 2, {CPU: 1}, placement=Placement(affinity=terms), topology=IN_RACK)
+    put(found, workload("w", 1, queue="a", pod_sets=(picky,)))
+    monkeypatch.setattr(topology_counts, "holds", counted)
+    longest, plan = 0, None
+    for plan in drain_in_steps(found, ON, NOW):
+        longest, compared[0] = max(longest, compared[0]), 0
+        if plan is not None:
+            break
+    assert plan is not None and isinstance(plan.decisions[0], Reserve)
+    assert longest <= 2 * topology_counts.STEP, "a step has compared a pod with too many nodes"

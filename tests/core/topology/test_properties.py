@@ -186,7 +186,7 @@ def test_counts_after_a_history_are_those_computed_afresh(world: World, history:
             copies.append(copy.copy())
         copy.add((f"x{host}",), {CPU: cpu}, count)
         followed = counted_for(copy, world)
-        afresh = Counts(copy, followed.shape, None)
+        afresh = Counts.of(copy, followed.shape)
         assert figures(followed, copy) == figures(afresh, copy)
     assert all(
         place(copy, world.asked, world.options) == place(rebuilt(copy, world), world.asked, world.options)
