@@ -1,7 +1,8 @@
 """Topology requests that no domain fulfils: ever, or now; and topologies whose labels no node has.
 
 Separate from `core.feedback.nodes`: kube-scheduler places each pod by itself, and topologies are about pods together.
-Nothing is said where nodes come later (a ProvisioningRequest) or the pods run in another cluster (MultiKueue).
+Nothing is said where nodes come later (a ProvisioningRequest) or the pods run in another cluster (MultiKueue), nor where
+it would take too long to compare the pods with all nodes and no cycle has done so yet.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from core.feedback.submission import Submission
 from core.model import ClusterQueue, PodSet, ResourceFlavor, Topology
 from core.quota.placement import PlacementCapacity, PlacementKind
 from core.state.lookup import Lookup
-from core.topology import Asked, Domains, Misfit, has_room, place
+from core.topology import Asked, Domains, Misfit, has_room, is_quick, place
 from core.topology.flavors import asks
 from core.topology.place import most
 from core.topology.request import Options
@@ -172,7 +173,9 @@ def _wanted(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[_W
         named = [flavor for flavor in _common(groups) if flavor.name in used.domains]
         unused = {flavor.name: domains for flavor in named if (domains := kind.domains(flavor)) is not None}
         known = {name for name, each in unused.items() if set(_levels(pod_set)) <= set(each.tree.levels)}
-        if known and all(unused[name].tree.leaves.present for name in known):
+        asked = Asked(shared[pod_set.name], pod_set.count)
+        quick = all(is_quick(used.domains[name], asked, used.options) for name in known)
+        if known and quick and all(unused[name].tree.leaves.present for name in known):
             yield _Wanted(
                 shared[pod_set.name],
                 pod_set.count if pod_set.min_count is None else pod_set.min_count,

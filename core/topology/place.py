@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from core.model import TopologyAssignment, TopologyDomain
 from core.topology import reasons
 from core.topology.balanced import balanced
-from core.topology.counts import Counts, Shape, Table, counts, node_filter, requests_of
+from core.topology.counts import Counts, Shape, Table, counts, effort, node_filter, requests_of
 from core.topology.counts import prepare as prepare_counts
 from core.topology.elastic import scaled
 from core.topology.nodes import Domains, Tree
@@ -33,6 +33,10 @@ MOST_ANSWERS: Final = 1000
 """So many answers are kept for one state of the domains."""
 MOST_ANSWERED: Final = 100_000
 """So many domains may be in all of them together: one answer may name all nodes. They use about 15 MB."""
+
+
+MOST_COMPARED: Final = 20_000
+"""Some milliseconds."""
 
 
 class Shortfall(NamedTuple):
@@ -80,6 +84,18 @@ def prepare(domains: Domains, requests: Sequence[Asked], options: Options) -> It
             shape = _shape(domains, wanted, workers, leader, options)
             yield from prepare_counts(domains, shape)
             yield from prepare_counts(domains.empty(), shape)
+
+
+def is_quick(domains: Domains, asked: Asked, options: Options) -> bool:
+    """Whether to place a pod set costs at most ``MOST_COMPARED`` comparisons with nodes: it was counted before, or there
+    are few nodes, or there is little to compare. For callers that cannot pause.
+    """
+    known = domains.counted.asked.get((id(asked.pod_set), asked.implied, options, domains.unused))
+    if known is not None and known[0] is asked.pod_set:
+        return True
+    placement = asked.pod_set.placement
+    terms = (*(placement.affinity or ()), *(term for _, term in placement.preferred))
+    return len(domains.tree.leaves) * (1 + effort(terms, placement.tolerations)) <= MOST_COMPARED
 
 
 def has_room(domains: Domains, requests: Sequence[Asked], options: Options) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import replace
 from typing import Any
@@ -248,3 +249,12 @@ def test_topology_annotations_have_an_effect_with_the_feature_gate() -> None:
     keys = Keys(pod_annotations={"kueue.x-k8s.io/podset-required-topology": "rack"})
     assert [each.rule for each in of_keys(Change(None, keys), world())] == ["key-without-effect"]
     assert of_keys(Change(None, keys), world(topology=True)) == ()
+
+
+def test_pods_with_too_much_to_compare_are_not_compared_with_every_node_for_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lookup = racks(SHORT)
+    assert told(asks(30, required="rack"), lookup) != []
+    monkeypatch.setattr(importlib.import_module("core.topology.place"), "MOST_COMPARED", 5)
+    assert told(asks(40, required="rack"), lookup) == []
