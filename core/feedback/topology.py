@@ -1,8 +1,8 @@
 """Topology requests that no domain fulfils: ever, or now; and topologies whose labels no node has.
 
 Separate from `core.feedback.nodes`: kube-scheduler places each pod by itself, and topologies are about pods together.
-Nothing is said where nodes come later (a ProvisioningRequest) or the pods run in another cluster (MultiKueue), nor where
-it would take too long to compare the pods with all nodes and no cycle has done so yet.
+Nothing is said where nodes come later (a ProvisioningRequest) or the pods run in another cluster (MultiKueue), nor
+where it would take too long to compare the pods with all nodes and no cycle has done so yet.
 """
 
 from __future__ import annotations

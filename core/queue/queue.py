@@ -28,14 +28,14 @@ _SLACK = 64
 
 class SearchProgress:
     """The search for flavors of a workload that was decided. ``repeats``: it stopped at the same flavor as before, and
-    so always will.
+    so always will. ``short``: in a flavor that it has left behind, room in another capacity than quota was missing.
     """
 
-    __slots__ = ("repeats", "stops", "tried")
+    __slots__ = ("repeats", "short", "stops", "tried")
 
     def __init__(self, tried: Tried) -> None:
         self.tried = tried
-        self.repeats = False
+        self.repeats = self.short = False
         self.stops: frozenset[_Stop] = frozenset()
 
 
@@ -75,7 +75,12 @@ class QueueEntry(Struct, eq=False):
         """Whether its search for flavors stopped at the same flavor as before, and so always will."""
         return self.search is not None and self.search.repeats
 
-    def continue_search(self, tried: Tried | None) -> bool:
+    @property
+    def short(self) -> bool:
+        """Whether it lacked room in another capacity than quota, in any flavor of its search."""
+        return self.search is not None and self.search.short
+
+    def continue_search(self, tried: Tried | None, *, short: bool = False) -> bool:
         """Continues the search for flavors after the point where it stopped; returns whether that point is new.
 
         Searches of several pod sets that affect each other could otherwise repeat without end while nothing is
@@ -85,9 +90,10 @@ class QueueEntry(Struct, eq=False):
             self.search = None
             return False
         search = self.search
+        short = short or (search is not None and search.short and search.tried.unfinished)
         if search is None or tried.generation != search.tried.generation:
             search = self.search = SearchProgress(tried)
-        search.tried, search.repeats = tried, False
+        search.tried, search.repeats, search.short = tried, False, short
         if not tried.unfinished:
             return False
         stop = tuple(tuple(sorted(pod_set.items())) for pod_set in tried.flavors)

@@ -236,10 +236,11 @@ class _Cycle:
         if worse is not None and not variants.may_migrate(entry.head.workload, entry.node.spec):
             return self._wait(entry, PendingReason.PENDING_EVALUATION, messages.NO_MIGRATION)
         preempted = self.preempted.setdefault(entry.arena.name, {})
+        fits: bool | None = None
         if entry.targets and self.policy.recompute_on_overlap and _overlaps(entry.targets, preempted):
             self._recompute(entry, preempted, nomination)
-        elif entry.usage.further and self._place_is_taken(entry, preempted):
-            self._place_again(entry, nomination)
+        elif entry.usage.further:
+            fits = self._has_place(entry, preempted, nomination)
         mode = entry.assignment.mode
         preempts = mode.preempts
         if entry.head.second_pass and mode is not Mode.FIT and self._fails_fast(entry.head.workload):
@@ -263,7 +264,7 @@ class _Cycle:
         if self._taken(entry, preempted):
             self.skipped[entry.node.name] += 1
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.OVERLAPPING, again=True)
-        if not self._fits(entry, preempted):
+        if not (self._fits(entry, preempted) if fits is None else fits):
             self.skipped[entry.node.name] += 1 if preempts else 0
             return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.NO_LONGER_FITS, again=True)
         if entry.targets:
@@ -312,11 +313,23 @@ class _Cycle:
         fits = self._when_gone(entry, preempted, lambda: entry.arena.fits(entry.node, entry.usage))
         return fits and self._has_room_now(entry, preempted)
 
-    def _place_is_taken(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
-        """Whether its quota is free, but what it was to use of other capacities is not."""
+    def _has_place(self, entry: Entry, preempted: dict[Key, Candidate], nomination: Nomination) -> bool | None:
+        """Whether the head fits; nominates it again, in the flavors it had, if its quota is free, but what it was to
+        use of other capacities is not. None if it was nominated again, and that is not known.
+        """
         if not self._when_gone(entry, preempted, lambda: entry.node.fits(entry.usage.quota)):
             return False
-        return not self._fits(entry, preempted)
+        if self._fits(entry, preempted):
+            return True
+        if self.policy.topology is not None and not self.policy.topology.recompute:
+            entry.preemptor.short = True
+            return False
+        if nomination.moved(entry):
+            alone = not preempted and len(entry.head.workload.pod_sets) == 1
+            return True if alone else None
+        entry.preemptor = self._again(entry, _own(entry))
+        nomination.settle(entry, pinned=entry.assignment.chosen)
+        return None
 
     def _has_room_now(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
         """Whether a head that starts at once has room beside the victims of earlier heads, whose pods still run; what
@@ -348,15 +361,6 @@ class _Cycle:
         found = holds()
         entry.preemptor.add(gone)
         return found
-
-    def _place_again(self, entry: Entry, nomination: Nomination) -> None:
-        """Nominates the entry again, in the flavors it had: an earlier head has taken its place."""
-        if self.policy.topology is not None and not self.policy.topology.recompute:
-            return
-        if nomination.moved(entry):
-            return
-        entry.preemptor = self._again(entry, _own(entry))
-        nomination.settle(entry, pinned=entry.assignment.chosen)
 
     def _fails_fast(self, workload: Workload) -> bool:
         return bool(workload.unhealthy_nodes) and self.policy.topology is not None and self.policy.topology.fail_fast

@@ -440,7 +440,8 @@ class State:
         queue = self.pending.queues[name]
         if _outdated(entry.tried, decision.tried):
             self._wake_ups.add_late(name, Freed(entry.demand.resources))
-        advanced = entry.continue_search(decision.tried)
+        advanced = entry.continue_search(decision.tried, short=decision.short)
+        short = decision.short or entry.short
         blocked = decision.reason == PendingReason.WAITING_FOR_PODS_READY
         queue.preemptor = _claimed(queue.preemptor, key, claims=decision.preempting)
         queue.blocked = _claimed(queue.blocked, key, claims=blocked)
@@ -452,14 +453,14 @@ class State:
                 key,
                 group=decision.alike,
                 hopeless=decision.hopeless,
-                short=decision.short,
+                short=short,
                 gated=decision.gated,
                 reason=decision.reason,
                 message=decision.message,
             )
             return True
         if entry.repeats and decision.alike and not queue.strict and name not in self._changed:
-            queue.park(key, group=True, short=decision.short, reason=decision.reason, message=decision.message)
+            queue.park(key, group=True, short=short, reason=decision.reason, message=decision.message)
             return True
         return advanced or bool(decision.victims)
 

@@ -87,8 +87,8 @@ def prepare(domains: Domains, requests: Sequence[Asked], options: Options) -> It
 
 
 def is_quick(domains: Domains, asked: Asked, options: Options) -> bool:
-    """Whether to place a pod set costs at most ``MOST_COMPARED`` comparisons with nodes: it was counted before, or there
-    are few nodes, or there is little to compare. For callers that cannot pause.
+    """Whether to place a pod set costs at most ``MOST_COMPARED`` comparisons with nodes: it was counted before, or
+    there are few nodes, or there is little to compare. For callers that cannot pause.
     """
     known = domains.counted.asked.get((id(asked.pod_set), asked.implied, options, domains.unused))
     if known is not None and known[0] is asked.pod_set:

@@ -312,6 +312,22 @@ def test_what_is_released_in_one_tree_wakes_in_another_only_what_had_no_room() -
     assert [each.workload.key.name for each in waiting if waiting.is_active(each)] == ["no-room"]
 
 
+@pytest.mark.parametrize("recompute", [True, False])
+def test_a_workload_that_lost_its_place_and_went_on_to_another_flavor_is_woken_by_room_in_the_first(
+    recompute: bool,
+) -> None:
+    policy = SchedulingPolicy(topology=TopologyPolicy(recompute=recompute))
+    nodes = (node("n1", 2), node("n3", 2, pool="b"))
+    found = world(queue("a", "tas", "other", cpu=2), queue("b", "same"), nodes=nodes, policy=policy)
+    put(found, runs(asks("in-other", 1), {"n3": 1}, flavor="other"))
+    last(found, "nobody")  # what the new queues wake
+    put(found, asks("w", 2, "b"), asks("v", 2, created=1.0))
+    assert isinstance(last(found, "w"), Reserve)
+    assert found.pending.queues["a"].active == 0, "it is parked, after the second flavor"
+    found.set_workload(Key("ns", "w"), None)
+    assert domains(last(found, "v")) == {"n1": 2}
+
+
 def test_trees_are_joined_and_parted_as_labels_of_flavors_change() -> None:
     found = world(queue("a", "tas"), queue("c", "other"))
     found.set_flavor("other", ResourceFlavor("other", {"zone": "z"}, topology_name="hosts"))
@@ -550,15 +566,19 @@ STEP = st.tuples(
 )
 
 
-@given(st.lists(STEP, max_size=25))
+@given(st.lists(STEP, max_size=25), st.booleans(), st.booleans())
 @settings(max_examples=cases(100, 2000))
 def test_what_stays_parked_after_any_history_does_not_start_in_a_state_built_afresh_either(
-    steps: list[tuple[int, int, int, str]],
+    steps: list[tuple[int, int, int, str]], recompute: bool, several: bool
 ) -> None:
-    """So nothing is missed although a release wakes only those that it can help."""
+    """So nothing is missed although a release wakes only those that it can help: also not those that went on to another
+    flavor, and lacked room in the first.
+    """
     nodes = (node("n0", 3), node("n1", 3), node("n2", 3, rack="r2"))
-    queues = (queue("a", "tas", cpu=4), queue("b", "same", cpu=4), queue("c", "same", cpu=6))
-    found = world(*queues, nodes=nodes)
+    a = queue("a", "tas", "other", cpu=4) if several else queue("a", "tas", cpu=4)
+    queues = (a, queue("b", "same", cpu=4), queue("c", "same", cpu=6))
+    policy = SchedulingPolicy(topology=TopologyPolicy(recompute=recompute))
+    found = world(*queues, nodes=(*nodes, node("n3", 2, pool="b")), policy=policy)
     present = {each.name: each for each in nodes}
     others: dict[str, dict[str, int]] = {}
     for now, (number, size, priority, what) in enumerate(steps):
@@ -580,7 +600,7 @@ def test_what_stays_parked_after_any_history_does_not_start_in_a_state_built_afr
                         put(found, admitted(decision.workload, decision.admission, NOW))
             for victim in sorted(found.reservations.leaving):
                 found.set_workload(victim, None)
-    afresh = world(*queues, nodes=tuple(present.values()))
+    afresh = world(*queues, nodes=(*present.values(), node("n3", 2, pool="b")), policy=policy)
     for name, requests in others.items():
         afresh.set_other_pods(name, requests)
     put(afresh, *found.workloads.values())
