@@ -42,8 +42,10 @@ from core.jobs import meta
 from core.jobs.kinds import POD
 from core.jobs.kinds.pod import OF_GROUPS, parent
 from core.jobs.owners import NestingError
+from core.matching.placement import untolerated
 from core.model import Key, Node, Raw, Workload, events
 from core.model.owner import GROUP, Reference
+from core.wire import decode
 from core.wire.conditions import status_patch
 from core.workload import transitions
 
@@ -64,7 +66,7 @@ UNCONFIRMED_SECONDS: Final = 2.0
 """How long an account is left alone of which only the watch, and not the API server, shows an excess."""
 LOOKS_AT_ONCE: Final = 20
 """Accounts that are looked at without a pause."""
-NODES_AT_ONCE: Final = 500
+NODES_AT_ONCE: Final = 50
 """Pods of one account whose nodes are compared without a pause."""
 PATIENT_ACTS: Final = 50
 MOST_WAIT_SECONDS: Final = 30.0
@@ -708,9 +710,17 @@ class PodGuard:
         return acted, took
 
     def _domains_of(self, pod: Raw, has: GrantedDomains) -> tuple[DomainKey, ...] | None:
-        """The domains in which a pod may count; None if its node is not known, not ready, or gone."""
-        node = self._working(pod["spec"]["nodeName"])
-        return has.of(node.labels, pod["spec"].get("nodeSelector") or {}) if node is not None else None
+        """The domains in which a pod may count; None if its node is not known, not ready, or gone, or if the pod ran
+        there before a taint for which its domain is replaced at once.
+        """
+        spec = pod["spec"]
+        node, rules = self._working(spec["nodeName"]), self.settings.node_failures
+        if node is None:
+            return None
+        at_once = rules is not None and rules.on_taints and not rules.on_termination
+        if at_once and untolerated(node.taints, decode.placement(spec).tolerations):
+            return None
+        return has.of(node.labels, spec.get("nodeSelector") or {})
 
     def _working(self, name: str) -> Node | None:
         """A node; None also while it is not ready: with some feature gates the domains of its pods are replaced before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -33,6 +33,7 @@ from core.model import Admission, Key, PodSetAssignment, Raw, TopologyAssignment
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.model.topology import TopologyDomain
 from core.state.state import State
+from core.topology.health import FailureRules
 from core.wire.merge import merged
 from core.wire.timestamps import stamp
 from tests.controller.test_caches import made
@@ -612,12 +613,13 @@ def assigned(world: World, **pods: int) -> None:
     world.change({"status": {"admission": raw["status"]["admission"]}})
 
 
-def nodes(world: World, *names: str, ready: bool = True) -> None:
+def nodes(world: World, *names: str, ready: bool = True, taints: Sequence[Raw] = ()) -> None:
     for name in names:
         world.version += 1
         metadata = {"name": name, "uid": name, "resourceVersion": str(world.version), "labels": {HOSTNAME: name}}
         condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        world.caches.nodes.observe("ADDED", {"metadata": metadata, "spec": {}, "status": {"conditions": [condition]}})
+        spec = {"taints": list(taints)}
+        world.caches.nodes.observe("ADDED", {"metadata": metadata, "spec": spec, "status": {"conditions": [condition]}})
 
 
 def on(name: str, node: str, **more: Any) -> Raw:
@@ -708,6 +710,23 @@ async def test_pods_on_a_node_that_is_not_ready_have_until_it_is(topology: World
     nodes(topology, "y")
     await topology.after(SWEEP_SECONDS)
     assert topology.api.evicted == [(topology.workload, "PodsWithoutQuota")]
+
+
+@pytest.mark.parametrize("tolerates", [False, True])
+async def test_pods_that_ran_before_a_taint_for_which_their_domain_is_replaced_at_once_stop_no_job(
+    tolerates: bool,
+) -> None:
+    """TASReplaceNodeOnNodeTaints without TASReplaceNodeOnPodTermination: no taint that the pods tolerate replaces."""
+    world = World(node_failures=FailureRules(on_termination=False))
+    nodes(world, "x", "z")
+    assigned(world, x=2, y=1)
+    taint = {"key": "drained", "effect": "NoSchedule"}
+    tolerations = {"tolerations": [{"operator": "Exists"}]} if tolerates else {}
+    world.see(on("a", "x"), merged(on("b", "y"), {"spec": tolerations}))
+    nodes(world, "y", taints=[taint])
+    assigned(world, x=2, z=1)
+    await world.after(LEAVES_SECONDS + 2 * SECOND)
+    assert world.api.evicted == ([(world.workload, "PodsWithoutQuota")] if tolerates else [])
 
 
 async def test_a_node_with_another_label_stops_no_job(topology: World) -> None:
