@@ -150,7 +150,6 @@ class PlacementKind:
                 anew.append(flavor)
             elif found:
                 trees[flavor] = unused.domains.tree
-        self.forget(anew)
         return NodeChange(trees, anew)
 
     def forget(self, flavors: Iterable[str]) -> None:
@@ -166,6 +165,8 @@ class PlacementKind:
         known = self._unused.get(flavor.name)
         if known is None or known.flavor != flavor or known.domains.tree.levels != topology.levels:
             known = self._unused[flavor.name] = FlavorNodes(topology.levels, flavor, self.nodes, self.others)
+        elif known.outdated:
+            known = self._unused[flavor.name] = known.renewed()
         return known.domains
 
     def _by_hostname(self, flavor: ResourceFlavor) -> bool:

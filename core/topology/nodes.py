@@ -154,12 +154,21 @@ class Domains:
         others: Mapping[str, Requests],
     ) -> None:
         """``others``: by node name, what pods outside of topology use there, with the number of them as ``pods``."""
-        self.flavor = flavor
-        self.tree = _tree(levels, flavor, nodes, others)
+        self._begin(flavor, _tree(levels, flavor, nodes, others))
+
+    @classmethod
+    def of(cls, flavor: ResourceFlavor, tree: Tree) -> Domains:
+        """Returns the domains of a tree, on which nothing is used."""
+        made = cls.__new__(cls)
+        made._begin(flavor, tree)
+        return made
+
+    def _begin(self, flavor: ResourceFlavor, tree: Tree) -> None:
+        self.flavor, self.tree = flavor, tree
         self.unused = False
         self.counted = Known()
         self.answers = Answers()
-        self._pages = _blank(len(self.tree.leaves))
+        self._pages = _blank(len(tree.leaves))
 
     def copy(self) -> Domains:
         """Returns the same domains with separate usage. Costs a reference for each page of leaves."""
@@ -296,7 +305,12 @@ def _tree(
             for capacity, node in (found[path],)
         ]
     )
-    children, parents = _ranges(paths, len(levels))
+    return _of_leaves(levels, leaves, by_hostname=by_hostname, hidden=hidden)
+
+
+def _of_leaves(levels: tuple[str, ...], leaves: Leaves, *, by_hostname: bool, hidden: bool = False) -> Tree:
+    """The tree of leaves in the order of their paths."""
+    children, parents = _ranges([leaf.path for leaf in leaves], len(levels))
     numbers = {leaf.path: number for number, leaf in enumerate(leaves)}
     if by_hostname:
         numbers.update({leaf.path[-1:]: number for number, leaf in enumerate(leaves)})
@@ -328,6 +342,8 @@ class FlavorNodes:
         self.flavor = flavor
         self.domains = Domains(levels, flavor, nodes.values(), others)
         self._nodes, self._others = nodes, others
+        self._new: dict[str, None] = {}
+        """The nodes, by name, for which there is no leaf, or whose leaf must go."""
         self._members: dict[tuple[str, ...], set[str]] = {}
         """The names of the nodes of each leaf, where a leaf may have several."""
         if not self.domains.tree.by_hostname:
@@ -336,10 +352,54 @@ class FlavorNodes:
                 if path is not None:
                     self._members.setdefault(path, set()).add(node.name)
 
+    @property
+    def outdated(self) -> bool:
+        """Whether ``renewed`` must be asked before the domains are used."""
+        return bool(self._new)
+
+    def renewed(self) -> FlavorNodes:
+        """Returns the same with a tree that has all nodes, and in which each leaf may have another number. The leaves
+        of nodes that have not changed are used again.
+        """
+        tree = self._grown()
+        if tree is None:
+            return FlavorNodes(self.domains.tree.levels, self.flavor, self._nodes, self._others)
+        self.domains, self._new = Domains.of(self.flavor, tree), {}
+        return self
+
+    def _grown(self) -> Tree | None:
+        """The tree with the nodes that are new, without leaves that are not present; None if it is built from the
+        start.
+        """
+        tree = self.domains.tree
+        if not tree.by_hostname or tree.hidden:
+            return None
+        leaves = [leaf for leaf in tree.leaves if leaf.present and leaf.node and leaf.node.name not in self._new]
+        hostnames = {leaf.path[-1] for leaf in leaves}
+        for name in sorted(self._new):
+            node = self._nodes.get(name)
+            path = self._path(node)
+            if node is None or path is None:
+                continue
+            if path[-1] in hostnames:
+                return None
+            hostnames.add(path[-1])
+            capacity: dict[str, int] = {}
+            _count_node(capacity, node, self._others)
+            leaves.append(Leaf(path, capacity, node))
+        leaves.sort(key=lambda leaf: leaf.path)
+        return _of_leaves(tree.levels, Leaves.of(leaves), by_hostname=True)
+
     def change(self, name: str, before: Node | None, now: Node | None) -> bool | None:
         """Follows a node that has changed, or what other pods use there. Returns whether that changes the tree; None if
-        it must be built from the start. Costs a page of leaves, and the nodes of its leaf.
+        its domains must be numbered again (``renewed``). Costs a page of leaves, and the nodes of its leaf.
         """
+        found = self._changed(name, before, now)
+        if found is None:
+            self._new[name] = None
+        return found
+
+    def _changed(self, name: str, before: Node | None, now: Node | None) -> bool | None:
         old, new = self._path(before), self._path(now)
         if old is None and new is None:
             return False
@@ -401,26 +461,24 @@ def _ranges(
     paths: list[tuple[str, ...]], depth: int
 ) -> tuple[tuple[tuple[range, ...], ...], tuple[tuple[int, ...], ...]]:
     """The children and the parents of all domains, for sorted paths of the leaves."""
-    numbers = [_numbers([path[: level + 1] for path in paths]) for level in range(depth)]
-    children: list[tuple[range, ...]] = []
-    parents: list[tuple[int, ...]] = [()] if depth else []
-    for above, below in itertools.pairwise(numbers):
-        parent = dict(zip(below, above, strict=True))
-        parents.append(tuple(parent[number] for number in range(len(parent))))
-        starts = [0] * (len(set(above)) + 1)
-        for number in parents[-1]:
-            starts[number + 1] += 1
-        for number in range(1, len(starts)):
-            starts[number] += starts[number - 1]
-        children.append(tuple(range(a, b) for a, b in itertools.pairwise(starts)))
-    children.append((range(0),) * len(paths))
-    return tuple(children), tuple(parents)
-
-
-def _numbers(prefixes: list[tuple[str, ...]]) -> list[int]:
-    """Numbers equal neighbours equally, from 0."""
-    found, last = [], -1
-    for index, prefix in enumerate(prefixes):
-        last += index == 0 or prefix != prefixes[index - 1]
-        found.append(last)
-    return found
+    starts: list[list[int]] = [[] for _ in range(depth)]
+    """By level and number of a domain, its first child."""
+    parents: list[list[int]] = [[] for _ in range(depth)]
+    sizes = [0] * depth
+    last: tuple[str | None, ...] = (None,) * depth
+    for path in paths:
+        level = 0
+        while level < depth - 1 and path[level] == last[level]:
+            level += 1
+        for new in range(level, depth):
+            if new:
+                parents[new].append(sizes[new - 1] - 1)
+            if new < depth - 1:
+                starts[new].append(sizes[new + 1])
+            sizes[new] += 1
+        last = path
+    children = [
+        tuple(itertools.starmap(range, itertools.pairwise((*firsts, sizes[level + 1]))))
+        for level, firsts in enumerate(starts[:-1])
+    ]
+    return (*children, (range(0),) * len(paths)), tuple(map(tuple, parents))
