@@ -3,6 +3,7 @@
 ``baseline`` and ``large-scale`` are the scenarios of Kueue's scheduler performance tests: the same numbers, quotas,
 runtimes and intervals. ``topology`` is their scenario for topologies: the baseline's workloads as two to eight pods
 which each workload wants in one rack, if possible in one rack, or in slices that are each in one rack, among 640 nodes.
+``streams`` is ``topology`` without topologies and nodes: the same workloads in the same streams.
 ``jobs`` is the baseline as real Jobs, which pass the webhooks.
 """
 
@@ -149,6 +150,7 @@ LOADS = {
         Load("large-scale", 10, 100, _LARGE_SCALE),
         Load("jobs", 5, 6, _BASELINE, jobs=True),
         Load("topology", 5, 6, _TOPOLOGY, racks=Racks(10, 64)),
+        Load("streams", 5, 6, tuple(one._replace(topology=None) for one in _TOPOLOGY)),
     )
 }
 

@@ -44,10 +44,12 @@ class Arena:
     def __post_init__(self) -> None:
         self.queues, self.cohorts = self.quota.queues, self.quota.cohorts
 
-    def copy(self) -> Arena:
-        """Returns the same arena with separate usage; the specifications are shared."""
+    def copy(self, queues: Collection[str] | None = None) -> Arena:
+        """Returns the same arena with separate usage; the specifications are shared. With ``queues`` only the trees in
+        which one of these ClusterQueues is, and all further capacities.
+        """
         further = {name: capacity.copy() for name, capacity in self.further.items()}
-        return Arena(self.name, self.quota.copy(), self.kinds, further, self.generation, self.totals)
+        return Arena(self.name, self.quota.copy(queues), self.kinds, further, self.generation, self.totals)
 
     def add(self, node: QueueNode, usage: Usage) -> None:
         """Counts what a workload of a ClusterQueue uses."""

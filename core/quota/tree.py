@@ -22,6 +22,8 @@ class Forest:
 
     queues: dict[str, QueueNode] = field(default_factory=dict)
     cohorts: dict[str, CohortNode] = field(default_factory=dict)
+    trees: tuple[Forest, ...] = ()
+    """Each tree by itself, if there are several."""
 
     @classmethod
     def of(cls, trees: Sequence[Forest]) -> Forest:
@@ -30,19 +32,24 @@ class Forest:
             return trees[0]
         queues = {name: node for tree in trees for name, node in tree.queues.items()}
         cohorts = {name: node for tree in trees for name, node in tree.cohorts.items()}
-        return cls(dict(sorted(queues.items())), cohorts)
+        return cls(dict(sorted(queues.items())), cohorts, tuple(trees))
 
-    def copy(self) -> Forest:
-        """Returns the same trees with separate usage; the specifications are shared."""
+    def copy(self, queues: Collection[str] | None = None) -> Forest:
+        """Returns the same trees with separate usage; the specifications are shared. With ``queues`` only the trees in
+        which one of these ClusterQueues is.
+        """
+        if self.trees:
+            wanted = (each for each in self.trees if queues is None or not each.queues.keys().isdisjoint(queues))
+            return Forest.of([each.copy() for each in wanted])
         cohorts: dict[str, CohortNode] = {}
         for name, old in self.cohorts.items():
             cohort = cohorts[name] = CohortNode.__new__(CohortNode)
             _copy_node(old, cohort)
             cohort.height = old.height
             cohort._lendable = old.lendable() if old._queues else None
-        queues: dict[str, QueueNode] = {}
+        members: dict[str, QueueNode] = {}
         for name, member in self.queues.items():
-            queue = queues[name] = QueueNode.__new__(QueueNode)
+            queue = members[name] = QueueNode.__new__(QueueNode)
             _copy_node(member, queue)
             queue.spec, queue.active = member.spec, member.active
             queue.groups, queue.flavor_resources, queue.known = member.groups, member.flavor_resources, member.known
@@ -50,11 +57,11 @@ class Forest:
         for name, old in self.cohorts.items():
             cohorts[name].parent = cohorts[old.parent.name] if old.parent else None
             cohorts[name].adopt(
-                (cohorts[child.name] for child in old.cohorts), (queues[child.name] for child in old.queues)
+                (cohorts[child.name] for child in old.cohorts), (members[child.name] for child in old.queues)
             )
         for name, member in self.queues.items():
-            queues[name].parent = cohorts[member.parent.name] if member.parent else None
-        return Forest(queues, cohorts)
+            members[name].parent = cohorts[member.parent.name] if member.parent else None
+        return Forest(members, cohorts)
 
     def same_specification(self, other: Forest) -> bool:
         """Whether both have the same specifications, regardless of usage."""

@@ -86,7 +86,8 @@ class _Cycle:
     snapshot: Snapshot
     policy: SchedulingPolicy
     arenas: dict[str, Arena] = field(default_factory=dict)
-    """Copies of the arenas that have heads."""
+    """Copies of the arenas that have heads, with the trees that have any."""
+    heads: Sequence[Head] = ()
     preempted: dict[str, dict[Key, Candidate]] = field(default_factory=dict)
     """The workloads that are chosen as victims, by arena."""
     borrowers: dict[QuotaNode, Borrowers] = field(default_factory=dict)
@@ -107,6 +108,7 @@ class _Cycle:
         self.pods_ready = self.snapshot.pods_ready
         entries: list[Entry] = []
         refused: list[StayPending] = []
+        self.heads = heads
         nomination = Nomination(self.policy, self.snapshot.flavors, self.snapshot.cycle, self.snapshot.topologies)
         for head in heads:
             self.looking = head
@@ -132,7 +134,9 @@ class _Cycle:
         name = self.snapshot.arena_of[cluster_queue]
         arena = self.arenas.get(name)
         if arena is None:
-            arena = self.arenas[name] = self.snapshot.arenas[name].copy()
+            whole = self.snapshot.arenas[name]
+            queues = {head.cluster_queue for head in self.heads} if whole.quota.trees else None
+            arena = self.arenas[name] = whole.copy(queues)
         return arena
 
     def _entry(self, head: Head, arena: Arena) -> Entry:

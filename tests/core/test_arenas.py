@@ -117,6 +117,15 @@ def test_a_release_in_one_tree_lets_a_search_for_flavors_start_again_in_the_othe
     assert (after > before) is (topology is not None)
 
 
+def test_a_copy_for_heads_has_their_trees_alone() -> None:
+    found = put(two(), reserved("held", 1, "a", queue="a"))
+    (arena,) = found.reservations.arenas.values()
+    copied = arena.copy({"a"})
+    assert copied.queues.keys() == {"a"} and copied.quota.same_specification(arena.copy({"a"}).quota)
+    assert copied.queues["a"].usage == arena.queues["a"].usage
+    assert arena.copy().queues.keys() == {"a", "b"}
+
+
 @pytest.mark.parametrize("topology", ["racks", None])
 def test_a_change_in_one_tree_copies_both_while_a_snapshot_reads_them(topology: str | None) -> None:
     found = put(two(topology), reserved("runs", 4, "a"))
