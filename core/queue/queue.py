@@ -1,7 +1,8 @@
 """The workloads that wait for one ClusterQueue: which is the head, and which are parked.
 
 Workloads of equal demand and priority form a group: if one of them fits in no flavor, none does, so a group is parked
-and woken as a whole. Therefore the cost of parking and waking does not depend on the number of waiting workloads.
+and woken as a whole. Therefore the cost of parking and waking does not depend on the number of waiting workloads. Where
+quota alone decided, groups that differ only in where in a topology their pods are to be are parked together.
 Separate from ``core.state.state``, which decides when to wake. Rules:
 https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#queueing-strategy.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import count
 
 from msgspec import Struct
@@ -149,6 +150,11 @@ class _Group:
         """The identity of the group, as long as it exists."""
         return (id(self.demand), self.priority, self.local_queue)
 
+    @property
+    def twins(self) -> Hashable:
+        """What it has in common with groups that differ only in where in a topology their pods are to be."""
+        return (self.demand.quota, self.priority, self.local_queue)
+
     def hopes_for(self, freed: Freed) -> bool:
         """Whether it may start because of what became free. Quota is that of its own tree."""
         resources = freed.resources
@@ -194,6 +200,10 @@ class Queue:
         self._gated: dict[Key, QueueEntry] = {}
         """Of those the ones that wait for quota, because they may not preempt."""
         self._groups: dict[tuple[int, int, Key | None], _Group] = {}
+        self._twins: dict[Hashable, dict[_Group, None]] = {}
+        """Those that differ only in where in a topology their pods are to be, by what they have in common."""
+        self._short = 0
+        """Groups that are parked and had no room in a capacity beside quota."""
         self._orders: dict[Key | None, list[tuple[QueueKey, int, _Group]]] = {}
         self._serials = count()
         self._priorities: Counter[int] = Counter()
@@ -264,6 +274,8 @@ class Queue:
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = _Group(self.name, demand, workload.priority, local_queue)
+            if demand.quota is not None:
+                self._twins.setdefault(group.twins, {})[group] = None
         entry = QueueEntry(key[1], key[2], workload, demand, group, asleep, group.parked)
         group.members += 1
         self._priorities[group.priority] += 1
@@ -321,16 +333,22 @@ class Queue:
     ) -> None:
         """Parks the workload (with ``group``: and all equal ones) until it is woken.
 
-        If ``hopeless``, released quota does not wake them; if ``short``, room in another capacity does. A workload that
-        is parked alone is woken by both if ``gated``.
+        If ``hopeless``, released quota does not wake them; if ``short``, room in another capacity does. Without it
+        quota alone decided: those are parked too that ask for the same quota, and their pods elsewhere in a topology. A
+        workload that is parked alone is woken by both if ``gated``.
         """
         entry = self._entries[key]
         if group and not self.strict:
-            entry.group.hopeless, entry.group.short = hopeless, short
-            entry.group.reason, entry.group.message = reason, message
-            if not entry.group.parked:
-                entry.group.parked = True
-                self._active -= entry.group.awake
+            twins = self._twins.get(entry.group.twins, ()) if entry.demand.quota is not None and not short else ()
+            for each in twins or (entry.group,):
+                if each.parked and each is not entry.group:
+                    continue
+                each.hopeless, each.reason, each.message = hopeless, reason, message
+                self._short += short - each.short
+                each.short = short
+                if not each.parked:
+                    each.parked = True
+                    self._active -= each.awake
         elif not entry.asleep:
             self._park_alone(entry)
             if gated:
@@ -341,6 +359,8 @@ class Queue:
         parked.
         """
         woken = False
+        if freed.resources is not None and not freed.resources and not self._short and not self._gated:
+            return False  # nothing that anything waits for
         for key, entry in list(self._gated.items()):
             if freed.further or freed.resources is None or not entry.demand.resources.isdisjoint(freed.resources):
                 self.wake_one(key)
@@ -357,6 +377,8 @@ class Queue:
         is decided. Returns whether any was parked.
         """
         woken = False
+        if freed.resources is not None and not freed.resources and not self._short:
+            return False
         for group in list(self._groups.values()):
             hopes = group.parked and group.awake and not group.offered
             if hopes and group.hopes_for(freed) and fits(group.demand):
@@ -400,6 +422,9 @@ class Queue:
         if active and not self.by_local_queue:
             first = min(active, key=lambda entry: (entry.workload.key != self.sticky, entry.key))
             assert self.head() is first, "the head is not the first in order"
+        assert self._short == sum(group.short for group in self._groups.values())
+        asking = [group for group in self._groups.values() if group.demand.quota is not None]
+        assert {group for twins in self._twins.values() for group in twins} == set(asking)
         for group in self._groups.values():
             awake = sum(1 for entry in self if entry.group is group and not entry.asleep)
             assert group.awake == awake, f"{group.awake} of a group are said to be awake, {awake} are"
@@ -422,6 +447,7 @@ class Queue:
 
     def _unpark(self, group: _Group) -> bool:
         """Wakes a parked group; returns whether it has members that are awake then."""
+        self._short -= group.short
         group.parked = group.hopeless = group.short = False
         self._active += group.awake
         woken = group.awake > 0
@@ -482,3 +508,8 @@ class Queue:
         group.heap.clear()  # entries that are gone refer to it
         if not group.parked:
             del self._groups[group.name]
+            if group.demand.quota is not None:
+                twins = self._twins[group.twins]
+                del twins[group]
+                if not twins:
+                    del self._twins[group.twins]

@@ -10,9 +10,12 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from core.model import Placement, PodSet, Workload
+from msgspec.structs import replace
+
+from core.model import Placement, PodSet, TopologyRequest, Workload
 from core.model.workload import COMMON
 from core.quota.usage import PodSetTotal, totals
+from core.topology.flavors import asks, levels
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -32,6 +35,10 @@ class Demand:
     """Whether fewer pods would do (``minCount``)."""
     allowed_flavors: tuple[str, ...] = ()
     groups: tuple[tuple[int, ...], ...] = ()
+    quota: Hashable = None
+    """Equal for demands that ask for the same quota in the same flavors, and differ in where in a topology their pods
+    are to be; None if it asks for no topology.
+    """
 
     def allows(self, flavor: str) -> bool:
         """Whether a flavor may be assigned."""
@@ -61,7 +68,7 @@ class Demands:
         """The pod sets of a plain workload that asks for the same as these; these, if there is none. What is worked out
         for pod sets is kept by their identity.
         """
-        demand = self._known.get((None, None, (), *(_name(pod_set, 0) for pod_set in pod_sets)))
+        demand = self._known.get((None, None, (), *map(shape, pod_sets)))
         return pod_sets if demand is None else demand.pod_sets
 
     def _equal(self, workload: Workload) -> Demand:
@@ -82,6 +89,7 @@ class Demands:
                 reducible=any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets),
                 allowed_flavors=workload.allowed_flavors,
                 groups=_groups(workload.pod_sets),
+                quota=_quota(workload),
             )
         return demand
 
@@ -117,6 +125,19 @@ def shape(pod_set: PodSet, reclaimable: int = 0) -> Hashable:
         pod_set.topology,
         None if pod_set.own is None else tuple(sorted(pod_set.own.items())),
     )
+
+
+def _quota(workload: Workload) -> Hashable:
+    """What of a demand the search for flavors reads: of topology requests the levels alone."""
+    pod_sets = workload.pod_sets
+    if workload.replaces is not None or all(pod_set.topology is None for pod_set in pod_sets):
+        return None
+    shapes = (shape(replace(each, topology=None), workload.reclaimable.get(each.name, 0)) for each in pod_sets)
+    return (workload.allowed_flavors, *shapes, *(_read(each.topology) for each in pod_sets))
+
+
+def _read(topology: TopologyRequest | None) -> Hashable:
+    return asks(topology), frozenset(levels(topology)), topology.group if topology is not None else ""
 
 
 def _placement(placement: Placement) -> Hashable:

@@ -49,12 +49,13 @@ def unsupported(
     topology = topologies.get(flavor.topology_name)
     if topology is None:
         return f'Flavor "{flavor.name}" information missing in TAS cache'
-    if not set(_levels(pod_set.topology)) <= set(topology.levels):
+    if not set(levels(pod_set.topology)) <= set(topology.levels):
         return f'Flavor "{flavor.name}" does not contain the requested level'
     return ""
 
 
-def _levels(topology: TopologyRequest | None) -> list[str]:
+def levels(topology: TopologyRequest | None) -> list[str]:
+    """The levels that a request names."""
     if topology is None:
         return []
     named = topology.required or topology.preferred

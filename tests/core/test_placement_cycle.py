@@ -312,6 +312,24 @@ def test_what_is_released_in_one_tree_wakes_in_another_only_what_had_no_room() -
     assert [each.workload.key.name for each in waiting if waiting.is_active(each)] == ["no-room"]
 
 
+def test_workloads_that_lack_the_same_quota_are_decided_together_wherever_their_pods_are_to_be() -> None:
+    found = world(queue("a", "tas", cpu=4), queue("b", "same"), nodes=(node("n1", 2), node("n2", 4, rack="r2")))
+    put(found, runs(asks("w", 2), {"n1": 2}))
+    last(found, "nobody")  # what the new queues wake
+    put(found, asks("x", 3), asks("y", 3, created=1.0, request=TopologyRequest(preferred=RACK)))
+    put(found, asks("z", 4, created=2.0))
+    assert [len(plan.decisions) for plan in drain(found, ON, NOW)] == [1, 1], "y is parked with x, and z is not"
+    found.check()
+    found.set_workload(Key("ns", "w"), None)
+    assert domains(last(found, "x")) == {"n2": 3}
+
+
+def test_workloads_that_lack_the_same_room_are_decided_each_by_itself() -> None:
+    found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 1, rack="r2")))
+    put(found, asks("x", 3), asks("y", 3, created=1.0, request=TopologyRequest(preferred=RACK)))
+    assert sum(domains(last(found, "y")).values()) == 3
+
+
 @pytest.mark.parametrize("recompute", [True, False])
 def test_a_workload_that_lost_its_place_and_went_on_to_another_flavor_is_woken_by_room_in_the_first(
     recompute: bool,
@@ -591,7 +609,10 @@ def test_what_stays_parked_after_any_history_does_not_start_in_a_state_built_afr
             others[name] = {CPU: size - 1, "pods": 1} if size > 1 else {}
             found.set_other_pods(name, others[name])
         else:
-            made = asks(f"w{number}", size, "abc"[number % 3], priority=priority, created=float(number))
+            request = (IN_RACK, TopologyRequest(preferred=RACK), TopologyRequest(unconstrained=True))[number // 3 % 3]
+            made = asks(
+                f"w{number}", size, "abc"[number % 3], priority=priority, created=float(number), request=request
+            )
             found.set_workload(made.key, None if what == "end" else made)
         for again in range(3):
             for plan in drain(found, found.policy, NOW + 3 * now + again):
