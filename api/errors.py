@@ -24,6 +24,7 @@ class ErrorType(StrEnum):
     TOO_MANY = "FieldValueTooMany"
     TOO_FEW = "FieldValueTooFew"
     TYPE_INVALID = "FieldValueTypeInvalid"
+    INTERNAL = "InternalError"
 
 
 _TITLES: Final = {
@@ -37,6 +38,7 @@ _TITLES: Final = {
     ErrorType.TOO_MANY: "Too many",
     ErrorType.TOO_FEW: "Too few",
     ErrorType.TYPE_INVALID: "Invalid value",
+    ErrorType.INTERNAL: "Internal error",
 }
 MOST: Final = 100
 """The maximum number of errors that are reported for one object: nobody fixes more at once, and any user can send a
@@ -47,7 +49,7 @@ LONGEST: Final = 1024
 OMITTED: Final = object()
 """A value that the error does not show: a whole map, or a value that its own detail repeats."""
 
-_WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG}
+_WITHOUT_VALUE: Final = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,11 @@ def not_found(path: str, value: Any, detail: str = "") -> FieldError:
 def forbidden(path: str, detail: str) -> FieldError:
     """A value that would be fine elsewhere, but not under the present conditions."""
     return FieldError(ErrorType.FORBIDDEN, path, "", detail)
+
+
+def internal(path: str, detail: str) -> FieldError:
+    """What may clear up by itself: something that is missing now."""
+    return FieldError(ErrorType.INTERNAL, path, "", detail)
 
 
 def too_long(path: str, limit: int) -> FieldError:

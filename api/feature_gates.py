@@ -142,16 +142,6 @@ _REMOVED: Final = frozenset(
 
 
 _NOT_BUILT: Final = {
-    "DRA": (
-        "quota for devices of dynamic resource allocation",
-        (
-            "KueueDRAIntegration",
-            "KueueDRAIntegrationConsumableCapacity",
-            "KueueDRAIntegrationExtendedResource",
-            "KueueDRAIntegrationPartitionableDevices",
-            "KueueDRARejectWorkloadsWhenDRADisabled",
-        ),
-    ),
     "frameworks": (
         "what that gate changes for its kind of job",
         (

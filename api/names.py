@@ -297,6 +297,7 @@ class RequeuedReason:
     BACKOFF_FINISHED: Final = "BackoffFinished"
     CLUSTER_QUEUE_RESTARTED: Final = "ClusterQueueRestarted"
     LOCAL_QUEUE_RESTARTED: Final = "LocalQueueRestarted"
+    INADMISSIBLE: Final = "Inadmissible"
 
 
 class FinishedReason:

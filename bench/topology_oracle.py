@@ -1,10 +1,10 @@
 """Compares topologies with recorded decisions: `python -m bench.topology_oracle DIRECTORY` (`make oracle
 TOPOLOGY=DIRECTORY`).
 
-A directory has any of `placement`, `cycle` and `encoding` as `.jsonl` or `.jsonl.xz`, one scenario on each line. It
-prints the first difference of each line that differs, and `NAME N/M` for each file. Cycles with the tag `overbooked`
-are counted apart: there Kueue gives a domain more than it has, and Seiretsu does not (docs/topology.md). The exit code
-is 0 when all others agree.
+A directory has any of `placement`, `cycle`, `encoding` and `dra` (claims of devices) as `.jsonl` or `.jsonl.xz`, one
+scenario on each line. It prints the first difference of each line that differs, and `NAME N/M` for each file. Cycles
+with the tag `overbooked` are counted apart: there Kueue gives a domain more than it has, and Seiretsu does not
+(docs/topology.md). The exit code is 0 when all others agree.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from bench.devices_lines import devices_of, expected
 from bench.oracle import differences, scenarios
 from bench.topology_cycles import OVERBOOKED, cycle_of
 from bench.topology_encodings import encoding_of
@@ -51,14 +52,20 @@ def _encoding(line: Raw) -> str:
     return "" if want == have else f"expected {want}, got {have}"
 
 
+def _dra(line: Raw) -> str:
+    want, have = _filled(expected(line)), _filled(devices_of(line))
+    return "" if want == have else f"expected {want}, got {have}"
+
+
 def _filled(value: Any) -> Any:
     """Without empty fields, which are as good as none."""
     if isinstance(value, dict):
-        return {name: _filled(each) for name, each in value.items() if each not in (None, [], {})}
+        filled = {name: _filled(each) for name, each in value.items()}
+        return {name: each for name, each in filled.items() if each not in (None, [], {})}
     return [_filled(each) for each in value] if isinstance(value, list) else value
 
 
-COMPARED: Final[dict[str, Compare]] = {"placement": _placement, "cycle": _cycle, "encoding": _encoding}
+COMPARED: Final[dict[str, Compare]] = {"placement": _placement, "cycle": _cycle, "encoding": _encoding, "dra": _dra}
 
 
 def judged(path: Path, only: str = "") -> Iterator[tuple[Raw, str]]:

@@ -14,6 +14,8 @@ from api import names, quantity
 from api.feature_gates import Gates, enabled
 from api.metrics import families
 from api.metrics.custom_labels import PromotedLabel
+from core.devices.inventory import Inventory, RefusedClaims
+from core.devices.mapping import DeviceRules, device_rules
 from core.jobs.stopping import TERMINATING_SECONDS
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Requests, Selector
@@ -47,7 +49,17 @@ class Reading:
     elastic_jobs: bool = True
     preemption_gates: bool = False
     concurrent_admission: bool = False
+    devices: DeviceRules | None = field(default_factory=DeviceRules)
+    """How claims of devices count; None if KueueDRAIntegration is off."""
+    refuses_claims: bool = True
+    """Whether workloads with claims are refused that do not count (KueueDRARejectWorkloadsWhenDRADisabled)."""
     system_priority_namespaces: frozenset[str] = frozenset({KUBE_SYSTEM})
+
+    def device_counts(self) -> Inventory | RefusedClaims | None:
+        """Returns a new inventory of devices, or what refuses claims; None if claims have no effect."""
+        if self.devices is not None:
+            return Inventory(self.devices)
+        return RefusedClaims() if self.refuses_claims else None
 
     def context(self, rules: pod_requests.RequestRules) -> WorkloadContext:
         """The context in which Workloads are decoded with these rules of their namespace."""
@@ -80,6 +92,7 @@ class Feature(StrEnum):
     PROVISIONING_REQUESTS = "ProvisioningRequests"
     QUEUES = "Queues of v0.1"
     TOPOLOGY = "TopologyAwareScheduling"
+    DEVICES = "KueueDRAIntegration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +189,7 @@ class ControllerSettings:
             Feature.PROVISIONING_REQUESTS: self.provisioning_requests,
             Feature.QUEUES: self.queues,
             Feature.TOPOLOGY: self.topologies,
+            Feature.DEVICES: self.reading.devices is not None,
         }
         return frozenset(each for each, used in on.items() if used)
 
@@ -205,6 +219,8 @@ def from_configuration(
             preemption_gates=enabled("ConcurrentAdmission", gates)
             or enabled("MultiKueueOrchestratedPreemption", gates),
             concurrent_admission=enabled("ConcurrentAdmission", gates),
+            devices=_devices(configuration),
+            refuses_claims=enabled("KueueDRARejectWorkloadsWhenDRADisabled", gates),
             system_priority_namespaces=frozenset(configuration.seiretsu.system_priority_namespaces),
         ),
         life=LifePolicy(
@@ -243,6 +259,16 @@ def from_configuration(
         remembers_run_times=configuration.seiretsu.forecast.enable and configuration.seiretsu.forecast.remember,
         history=_history(configuration),
     )
+
+
+def _devices(configuration: Configuration) -> DeviceRules | None:
+    """How claims of devices count; None if they do not."""
+    if not enabled("KueueDRAIntegration", configuration.feature_gates):
+        return None
+    mappings = (
+        each.model_dump(by_alias=True, exclude_none=True) for each in configuration.resources.device_class_mappings
+    )
+    return device_rules(mappings, configuration.feature_gates)
 
 
 def _node_failures(gates: Gates) -> FailureRules | None:

@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from api import quantity
-from api.configuration import cel_tree
-from api.configuration.cel_tree import Call, CelOperation, Index, Literal, Name, Node, Select
+from api import cel_tree, quantity
+from api.cel_tree import Call, CelOperation, Index, Literal, Name, Node, Select
 
 VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", "job")
 FIELDS: Final = {

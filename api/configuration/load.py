@@ -75,11 +75,8 @@ def load(
     if errors:
         raise ConfigurationError(errors)
     on = waits and not gates["DisableWaitForPodsReady"]
-    if configuration.resources.device_class_mappings:
-        told.append(
-            "resources.deviceClassMappings: has no effect: devices of ResourceClaims are not counted in this release;"
-            " the feedback rule devices-not-counted, set to Deny, refuses jobs with resourceClaims"
-        )
+    if configuration.resources.device_class_mappings and not gates["KueueDRAIntegration"]:
+        told.append("resources.deviceClassMappings: has no effect: featureGates.KueueDRAIntegration is false")
     told += _idle_entries(configuration.seiretsu.feedback, cluster_rules)
     return Loaded(_completed(configuration, waits=on), gates, (*warnings, *told))
 

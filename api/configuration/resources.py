@@ -32,11 +32,31 @@ class Transformation(Section):
     """What one unit counts as."""
 
 
+class CelSelector(Section):
+    """An expression that chooses devices."""
+
+    expression: str = ""
+
+
+class DeviceSelector(Section):
+    """Which devices of a driver are counted."""
+
+    cel: CelSelector | None = None
+
+
+class DeviceAmount(Section):
+    """A counter that devices consume, or a capacity that they have."""
+
+    name: str = ""
+    driver: str = ""
+    device_selector: DeviceSelector = Field(default_factory=DeviceSelector)
+
+
 class DeviceSource(Section):
     """Where the amount of a device class comes from."""
 
-    counter: dict[str, Any] | None = None
-    capacity: dict[str, Any] | None = None
+    counter: DeviceAmount | None = None
+    capacity: DeviceAmount | None = None
 
 
 class DeviceClassMapping(Section):

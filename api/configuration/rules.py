@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final
 
 from api import duration, quantity, syntax
-from api.configuration import expressions
+from api.configuration import devices, expressions
 from api.configuration.model import Configuration, CustomLabel
 from api.errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from api.names import DISPATCHER_INCREMENTAL, NAMESPACE_NAME_LABEL
@@ -37,7 +37,12 @@ def check(
     feature gate that it needs ('' for none); without them any name is accepted.
     """
     found = (rule(configuration) for rule in _RULES)
-    return [*_frameworks(configuration, gates, frameworks), *chain.from_iterable(found)]
+    mappings = configuration.resources.device_class_mappings
+    return [
+        *_frameworks(configuration, gates, frameworks),
+        *chain.from_iterable(found),
+        *devices.check(mappings, gates),
+    ]
 
 
 def _negative(path: str, value: timedelta | None) -> list[FieldError]:
@@ -161,18 +166,6 @@ def _resources(configuration: Configuration) -> Iterator[FieldError]:
         if transformation.input in inputs:
             yield duplicate(f"resources.transformations[{index}].input", transformation.input)
         inputs.add(transformation.input)
-    names: set[str] = set()
-    for index, mapping in enumerate(resources.device_class_mappings):
-        path = f"resources.deviceClassMappings[{index}]"
-        yield from syntax.checked(f"{path}.name", mapping.name, syntax.qualified_name)
-        if mapping.name in names:
-            yield duplicate(f"{path}.name", mapping.name)
-        names.add(mapping.name)
-        for place, device_class in enumerate(mapping.device_class_names):
-            yield from syntax.checked(f"{path}.deviceClassNames[{place}]", device_class, syntax.qualified_name)
-        for place, source in enumerate(mapping.sources):
-            if (source.counter is None) == (source.capacity is None):
-                yield required(f"{path}.sources[{place}]", "exactly one source type must be set per entry")
 
 
 def _certificates(configuration: Configuration) -> Iterator[FieldError]:

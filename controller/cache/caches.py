@@ -19,10 +19,12 @@ import orjson
 
 from api import names, resources
 from api.objects import Raw, Resource, key_of
+from controller.cache.indexes import claim_templates
 from controller.cache.sweeps import Begin
 from controller.kube.log import get_logger
 from controller.kube.store import NOTIFIED_AT_ONCE, Store, verbatim
 from controller.settings import Reading
+from core.devices.inventory import NOT_COUNTED_YET, Inventory
 from core.jobs.kind import JobKind
 from core.model import Key, Node, Workload
 from core.model.owner import Owner, owner
@@ -33,6 +35,9 @@ from core.wire.active import parameters_name
 from core.wire.decode import WorkloadContext
 from core.wire.resource_quotas import NamespaceQuota
 from core.workload.priority import PriorityClasses, value_of
+
+SEEN_AT_ONCE = 500
+"""So many Workloads are looked at, without reading them, before other tasks may run."""
 
 Observer = Callable[[Workload | None, Workload | None], None]
 
@@ -165,6 +170,10 @@ class Caches:
         for them waits.
         """
         self._contexts: dict[str, WorkloadContext] = {}
+        self.devices = self._reading.device_counts()
+        """What the claims of pods are counted against."""
+        self._to_count: dict[str, dict[Key, None]] = {}
+        """ResourceClaimTemplates by namespace whose Workloads are to be read again."""
         self._overheads: Mapping[str, pod_requests.Quantities] | None = None
         self._classes: PriorityClasses | None = None
         self._versions = itertools.count(1)
@@ -207,9 +216,9 @@ class Caches:
         if row.check is not None:
             row.check(raw)
         entered = {**raw, "metadata": {"uid": "", **raw["metadata"], "resourceVersion": str(next(self._versions))}}
-        self.stores[resource].put_from_write(entered)
+        kept = self.stores[resource].put_from_write(entered)
         if row.enters is not None:
-            row.enters(self, None, entered)
+            row.enters(self, None, kept)
 
     def observe(self, observer: Observer) -> Iterator[None]:
         """Calls an observer with each Workload that there is, in steps, and from now on with each change."""
@@ -315,6 +324,8 @@ class Caches:
         self.decoded[read.key] = read
         self.state.set_workload(read.key, read)
         self._observed(before, read)
+        if read.uncounted == NOT_COUNTED_YET:
+            self._count_again(claim_templates(new))
 
     def _observed(self, old: Workload | None, new: Workload | None) -> None:
         for observer in self.observers:
@@ -335,6 +346,7 @@ class Caches:
                 overheads=self._overheads,
                 transformations=self._reading.transformations,
                 excluded_prefixes=self._reading.excluded_prefixes,
+                devices=self.devices,
             )
             known = self._contexts[shared] = self._reading.context(rules)
         return known
@@ -352,6 +364,66 @@ class Caches:
         self._overheads = None
         self._contexts.clear()
         self._read_again("overheads", self.workloads.keys)
+
+    def device_class_changed(self, old: Raw | None, new: Raw | None) -> None:
+        """A DeviceClass changed: Workloads are counted again that depend on it."""
+        if isinstance(self.devices, Inventory):
+            name = either(old, new)["metadata"]["name"]
+            affected = self.devices.set_class(name, new["value"] if new else None)
+            self._count_again(affected.templates)
+            if affected.resources and self.decoded:
+                self.in_steps(("devices", affected.resources), partial(self._requesting, affected.resources))
+
+    def resource_slice_changed(self, old: Raw | None, new: Raw | None) -> None:
+        """A ResourceSlice changed: Workloads with selectors of devices are counted again."""
+        if isinstance(self.devices, Inventory):
+            name = either(old, new)["metadata"]["name"]
+            self._count_again(self.devices.set_slice(name, new["value"] if new else None).templates)
+
+    def claim_template_changed(self, old: Raw | None, new: Raw | None) -> None:
+        """A ResourceClaimTemplate changed: Workloads with pods that refer to it are counted again."""
+        if isinstance(self.devices, Inventory):
+            key = key_of(either(old, new))
+            self._count_again(self.devices.set_template(key, new["value"] if new else None).templates)
+
+    def _count_again(self, templates: Iterable[Key]) -> None:
+        """Counts the claims of these templates again, and reads the Workloads that refer to them."""
+        for key in templates:
+            if self.workloads.count("claim-template", key):
+                self._to_count.setdefault(key.namespace, {})[key] = None
+                self.in_steps(("claims", key.namespace), partial(self._counting, key.namespace))
+
+    def _counting(self, namespace: str) -> Iterator[None]:
+        assert isinstance(self.devices, Inventory)
+        for key in self._to_count.pop(namespace, {}):
+            current = yield from self.devices.counting(key)
+            yield from self._counted(self.workloads.keys_by_index("claim-template", key))
+            if not current:
+                self.devices.recount(key)
+                self._count_again((key,))
+        self.read_again()
+
+    def _requesting(self, names: frozenset[str]) -> Iterator[None]:
+        """Reads the Workloads again whose pods request one of these extended resources."""
+        found = []
+        for place, key in enumerate(self.workloads.keys(), start=1):
+            workload = self.decoded.get(key)
+            if workload is not None and not all(names.isdisjoint(each.per_pod) for each in workload.pod_sets):
+                found.append(key)
+            if not place % SEEN_AT_ONCE:
+                yield
+        yield from self._counted(found)
+        self.read_again()
+
+    def _counted(self, keys: Iterable[Key]) -> Iterator[None]:
+        row = self.rows[resources.WORKLOADS]
+        for place, key in enumerate(keys, start=1):
+            raw, before = self.workloads.get(key), self.decoded.get(key)
+            entered = raw is not None and before is not None and self._entered(row, raw, raw)
+            if before is not None and entered and self.decoded[before.key].uncounted != before.uncounted:
+                self.caught_up(key)
+            if not place % NOTIFIED_AT_ONCE:
+                yield
 
     def _read_again(self, name: Hashable, keys: Callable[[], Iterable[Key]]) -> None:
         """The rules of requests changed: decodes Workloads again; those that are not read yet are read by ``start``."""

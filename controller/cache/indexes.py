@@ -38,6 +38,17 @@ def reserved_in(raw: Raw) -> Iterable[str]:
     return (admission["clusterQueue"],) if admission else ()
 
 
+def claim_templates(raw: Raw) -> Iterable[Key]:
+    """The ResourceClaimTemplates to which the pods of a Workload refer."""
+    namespace = raw["metadata"].get("namespace", "")
+    return {
+        Key(namespace, name): None
+        for pod_set in (raw.get("spec") or {}).get("podSets") or ()
+        for claim in ((pod_set.get("template") or {}).get("spec") or {}).get("resourceClaims") or ()
+        if (name := claim.get("resourceClaimTemplateName"))
+    }
+
+
 def owner_of(raw: Raw) -> Iterable[Owner]:
     """The object that controls a Workload or a job."""
     by = owner(raw)

@@ -77,6 +77,7 @@ FEATURES: Final = {
     Feature.PROVISIONING_REQUESTS: "$configuration.seiretsu.provisioningRequests.enable",
     Feature.QUEUES: "$configuration.seiretsu.queues.enable",
     Feature.TOPOLOGY: 'ne (toString (get $gates "TopologyAwareScheduling")) "false"',
+    Feature.DEVICES: 'ne (toString (get $gates "KueueDRAIntegration")) "false"',
 }
 """When a feature is on; the chart sets its switches in the Configuration (``seiretsu.configuration``)."""
 MULTIKUEUE: Final = FEATURES[Feature.MULTIKUEUE]

@@ -21,6 +21,7 @@ from controller.cache.caches import Cached, Caches, Interned, either, lean
 from controller.reconcilers import queues
 from controller.run.dispatch import Dispatcher, Wake
 from controller.settings import Feature
+from core.devices.model import claim_template, device_class, resource_slice
 from core.jobs import meta
 from core.jobs.external import External
 from core.jobs.kind import JobKind
@@ -58,6 +59,11 @@ class Watched(Cached):
 def labels_of(raw: Raw) -> Labels:
     """The labels of an object."""
     return raw["metadata"].get("labels") or {}
+
+
+def read_as(read: Callable[[Raw], object]) -> Callable[[Raw], Raw]:
+    """Returns the ``keep`` of objects of which only a value is kept."""
+    return lambda raw: {"metadata": raw["metadata"], "value": read(raw)}
 
 
 def by_name(
@@ -107,6 +113,30 @@ WATCHED: tuple[Watched, ...] = (
         check=lambda raw: pod_requests.overheads([raw]),
         enters=Caches.overheads_changed,
         wakes=Dispatcher.rules,
+    ),
+    Watched(
+        resource=resources.DEVICE_CLASSES,
+        optional=True,
+        keep=lambda: read_as(device_class),
+        enters=Caches.device_class_changed,
+        wakes=Dispatcher.rules,
+        feature=Feature.DEVICES,
+    ),
+    Watched(
+        resource=resources.RESOURCE_SLICES,
+        optional=True,
+        keep=lambda: read_as(resource_slice),
+        enters=Caches.resource_slice_changed,
+        wakes=Dispatcher.rules,
+        feature=Feature.DEVICES,
+    ),
+    Watched(
+        resource=resources.RESOURCE_CLAIM_TEMPLATES,
+        optional=True,
+        keep=lambda: read_as(claim_template),
+        enters=Caches.claim_template_changed,
+        wakes=Dispatcher.rules,
+        feature=Feature.DEVICES,
     ),
     Watched(
         resource=resources.TOPOLOGIES,
@@ -217,6 +247,7 @@ WATCHED: tuple[Watched, ...] = (
             "job-uid": indexes.job_uid,
             "to-adopt": indexes.to_adopt,
             "priority-class": indexes.priority_class,
+            "claim-template": indexes.claim_templates,
         },
         enters=Caches.workload_changed,
         wakes=Dispatcher.workload,

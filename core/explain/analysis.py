@@ -21,6 +21,7 @@ from msgspec import structs
 
 from api import quantity
 from api.names import PODS_RESOURCE, CheckState, Condition, PendingReason
+from core.devices.fixes import explained
 from core.explain import topology
 from core.explain.explanation import Cell, Explanation, Holder, OtherHolders, Rooms
 from core.explain.sight import EVERYTHING, Sight
@@ -332,6 +333,8 @@ def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
         return ("set spec.active of the Workload to true",)
     if workload.gates:
         return ("the controller that set the gate must remove it from the Job",)
+    if workload.uncounted:
+        return tuple(filter(None, (explained(workload.uncounted).fix,)))
     if workload.invalid:
         return ("create a Job whose pods request only what the namespace and Kubernetes allow",)
     local = state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))

@@ -206,6 +206,7 @@ _REFERENCES: Final = frozenset(
         "resource-not-covered",
         "no-matching-flavor",
         "devices-not-counted",
+        "device-class-not-found",
     }
 )
 """The rules about the objects that a job names, and whether its pods can be created and placed."""
@@ -344,10 +345,17 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
     ),
     Rule(
         "devices-not-counted",
-        "The pods have ResourceClaims: their devices use no quota. `Deny` refuses such jobs.",
+        "The devices that the pods request cannot be counted: the job waits, or uses them without quota. `Deny` refuses"
+        " such jobs.",
         outside.devices,
-        example="resourceClaims (gpus) use no quota: their devices are not counted; request an extended resource"
-        " instead",
+        example='ResourceClaimTemplate "one-gpu" does not exist: nothing starts; create it in this namespace',
+    ),
+    Rule(
+        "device-class-not-found",
+        "A ResourceClaimTemplate of the pods names a DeviceClass that does not exist.",
+        outside.device_classes,
+        example='DeviceClass "gpu.exmple.com" of ResourceClaimTemplate "one-gpu" does not exist: did you mean'
+        ' "gpu.example.com"?',
     ),
     Rule(
         "other-controller",

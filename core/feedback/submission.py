@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from api import quantity
 from api.errors import shown
 from api.names import DEFAULT_POD_SET, GROUP, Label
+from core.devices.inventory import Inventory
 from core.feedback.budget import MOST_FIELDS, larger
 from core.feedback.rules import shortened
-from core.model import PodSet, Raw
-from core.wire import decode
+from core.model import Key, PodSet, Raw
+from core.wire import decode, devices
 from core.wire.pod_requests import (
     ABOVE_LIMITS,
     ABOVE_MAX,
@@ -69,6 +70,14 @@ OF_JOB: Final = Words(f"label {Label.QUEUE_NAME}", "parallelism", "job-min-paral
 _OF_WORKLOAD: Final = Words("spec.queueName", "count", "minCount")
 
 
+class MissingClass(NamedTuple):
+    """A DeviceClass that a ResourceClaimTemplate names and that does not exist, and those that do."""
+
+    name: str
+    template: str
+    known: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Submission:
     """A job, or a Workload without a job. ``requests`` in ``pod_sets`` are effective and for one pod.
@@ -82,7 +91,9 @@ class Submission:
     ``elastic``: it is resized while it runs. ``causes`` has by pod set and resource the reason if the request is larger
     than that of the containers: a LimitRange or an init container. ``tiny`` names amounts of memory with a missing or
     wrong unit (container, resource, amount as written). ``charges`` has by pod set what one pod counts for in
-    ResourceQuotas, or None if that cannot be read. ``claims`` names the ResourceClaims of the pods. ``managed_by`` is
+    ResourceQuotas, or None if that cannot be read. ``claims`` names the ResourceClaims of the pods, ``uncounted`` is
+    why their devices cannot be counted, ``missing_classes`` has DeviceClasses of their templates that do not exist;
+    with ``free_devices`` claims do not count. ``managed_by`` is
     the field in which the job names another controller than its kind's, and that name. ``grace_seconds`` is the
     longest time that a pod has to terminate. ``dry_run``: it is only asked what would happen. ``too_large``: nothing
     else was read of the pods (`core.feedback.budget`).
@@ -106,6 +117,9 @@ class Submission:
     charges: tuple[ChargedAmount | None, ...] = ()
     units: int = 1
     claims: tuple[str, ...] = ()
+    uncounted: str = ""
+    missing_classes: tuple[MissingClass, ...] = ()
+    free_devices: bool = False
     managed_by: tuple[str, str] | None = None
     grace_seconds: int = 0
     dry_run: bool = False
@@ -131,22 +145,25 @@ def submission(
     if larger(MOST_FIELDS, *(pod.spec for pod in pods)):
         return Submission(namespace, queue, priority_class, too_large=True)
     asked = [effective(pod.spec, rules) for pod in pods]
+    pod_sets = tuple(
+        PodSet(
+            pod.name,
+            pod.count,
+            each.requests,
+            pod.min_count,
+            decode.placement(pod.spec),
+            decode.topology_request(pod.topology or {}),
+            None if each.own == each.requests else each.own,
+        )
+        for pod, each in zip(pods, asked, strict=True)
+    )
+    templates = [devices.PodTemplate(pod.name, pod.spec) for pod in pods]
+    charged = devices.charge(namespace, templates, pod_sets, rules)
     return Submission(
         namespace,
         queue,
         priority_class,
-        tuple(
-            PodSet(
-                pod.name,
-                pod.count,
-                each.requests,
-                pod.min_count,
-                decode.placement(pod.spec),
-                decode.topology_request(pod.topology or {}),
-                None if each.own == each.requests else each.own,
-            )
-            for pod, each in zip(pods, asked, strict=True)
-        ),
+        pod_sets if charged is None or charged.problem else devices.counted(pod_sets, charged),
         tuple(name for pod in pods for name in _silent(pod.spec, rules)),
         tuple(limit for pod in pods for limit in _standing_in(pod.spec, rules)),
         next(
@@ -158,6 +175,9 @@ def submission(
         units=units,
         grace_seconds=max((_grace_seconds(pod.spec) for pod in pods), default=0),
         claims=tuple(dict.fromkeys(name for pod in pods for name in _claims(pod.spec))),
+        uncounted=charged.problem if charged is not None else "",
+        free_devices=rules.devices is None,
+        missing_classes=_missing_classes(namespace, templates, rules) if charged is not None else (),
         tiny=tuple(dict.fromkeys(each for pod in pods for each in _tiny(pod.spec))),
         causes={
             (pod.name, resource): cause
@@ -183,6 +203,18 @@ def _tiny(spec: Raw) -> Iterable[tuple[str, str, str]]:
 def _claims(spec: Raw) -> Iterable[str]:
     """The ResourceClaims of a pod, by the names that it gives them."""
     return (str(claim.get("name") or "?") for claim in spec.get("resourceClaims") or ())
+
+
+def _missing_classes(
+    namespace: str, pods: Iterable[devices.PodTemplate], rules: RequestRules
+) -> tuple[MissingClass, ...]:
+    inventory = rules.devices
+    if not isinstance(inventory, Inventory):
+        return ()
+    names = (claim for pod in devices.pod_claims(pods, rules) for claim, _ in pod.claims if claim)
+    asked = ((name, inventory.classes_of(Key(namespace, name))) for name in dict.fromkeys(names))
+    known = tuple(inventory.classes)
+    return tuple(MissingClass(each, name, known) for name, classes in asked for each in classes if each not in known)
 
 
 def _grace_seconds(spec: Raw) -> int:

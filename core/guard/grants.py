@@ -59,8 +59,9 @@ def admitted(workload: Workload) -> Grant:
         count = min(assigned.count, pod_set.count) if pod_set is not None else assigned.count
         count = max(0, count - workload.reclaimable.get(assigned.name, 0))
         each = {name: -(-used // assigned.count) for name, used in assigned.usage.items() if assigned.count}
-        for name, amount in (pod_set.requests if pod_set is not None else {}).items():
-            each[name] = max(amount, each.get(name, 0))
+        for asking in (pod_set.requests, pod_set.per_pod) if pod_set is not None else ():
+            for name, amount in asking.items():  # an extended resource may count as another one, but a pod requests it
+                each[name] = max(amount, each.get(name, 0))
         pods += count
         requests.update({name: amount * count for name, amount in each.items()})
     return Grant(pods, dict(requests))

@@ -107,6 +107,7 @@ class Rare(Struct, frozen=True, gc=False):
     co_owned: bool = False
     made_for: str = ""
     invalid: tuple[str, ...] = ()
+    uncounted: str = ""
     checks: tuple[CheckState, ...] = ()
     reclaimable: Mapping[str, int] = field(default_factory=dict)
     requeue_count: int = 0
@@ -177,6 +178,11 @@ class Workload(Struct, frozen=True, gc=False):
     def invalid(self) -> tuple[str, ...]:
         """Why it may not be admitted: a pod set breaks a LimitRange, or requests more than its limits."""
         return self.rare.invalid
+
+    @property
+    def uncounted(self) -> str:
+        """Why it is not known which devices its pods use: it is in no queue until that is known."""
+        return self.rare.uncounted
 
     @property
     def checks(self) -> tuple[CheckState, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
-from api.names import Condition, EvictedReason, PendingReason
+from api.names import Condition, EvictedReason, PendingReason, RequeuedReason
 from core.model import ClusterQueue, Key, LocalQueue, QueueingStrategy, StopPolicy, Workload
 from core.model.policy import SchedulingPolicy
 from core.queue.admission_fair_sharing import USAGE_BASED
@@ -278,6 +278,8 @@ class PendingWorkloads:
             # A drained workload keeps its queue position: a workload that arrived while the queue was stopped does not
             # overtake it before Requeued=True is written. Kueue waits for that write.
             drained = requeued.reason == EvictedReason.CLUSTER_QUEUE_STOPPED
+            if requeued.reason == RequeuedReason.INADMISSIBLE:
+                return False  # its devices could not be counted, and can now: the condition is removed soon
             if not drained or self._route(local_queue_of(workload)) in self.stopped:
                 return True
         return self._backoff(workload) > self.now
@@ -314,6 +316,7 @@ def still_judged(judged: Workload, now: Workload) -> bool:
         and judged.checks == now.checks
         and bool(judged.closed_gates) == bool(now.closed_gates)
         and judged.invalid == now.invalid
+        and judged.uncounted == now.uncounted
     )
 
 
@@ -324,6 +327,7 @@ def queueable(workload: Workload) -> bool:
         workload.active
         and not workload.deleting
         and not workload.gates
+        and not workload.uncounted
         and not (reserved is not None and reserved.reason == PendingReason.ON_HOLD and not reserved.status)
         and not workload.holds(Condition.WAITING_FOR_REPLACEMENT_PODS)
     )

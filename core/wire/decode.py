@@ -51,6 +51,7 @@ from core.model import (
 from core.model.owner import owner
 from core.model.topology import NEVER_READY
 from core.model.workload import COMMON, Rare
+from core.wire import devices
 from core.wire.pod_requests import Effective, RequestRules, effective
 from core.wire.timestamps import maybe_epoch
 
@@ -215,6 +216,9 @@ def workload(raw: Raw, context: WorkloadContext, before: model.Workload | None =
     metadata, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     pod_sets, invalid = _pod_sets(spec.get("podSets") or (), context)
+    uncounted = ""
+    if context.rules.devices is not None:
+        pod_sets, uncounted = _with_devices(metadata.get("namespace", ""), spec.get("podSets") or (), pod_sets, context)
     controller = owner(raw)
     key = Key(sys.intern(metadata.get("namespace", "")), metadata["name"])
     uid = metadata.get("uid", "")
@@ -237,13 +241,14 @@ def workload(raw: Raw, context: WorkloadContext, before: model.Workload | None =
         rare=COMMON
         if not annotations
         and not invalid
+        and not uncounted
         and (controller is not None or not metadata.get("ownerReferences"))
         and _PLAIN_METADATA.issuperset(metadata)
         and _PLAIN_SPEC.issuperset(spec)
         and _PLAIN_STATUS.issuperset(status)
         and spec.get("active") is not False
         and _RARE_LABELS.isdisjoint(labels)
-        else _rare(metadata, spec, status, invalid, context),
+        else _rare(metadata, spec, status, invalid, uncounted, context),
     )
 
 
@@ -270,7 +275,9 @@ _PLAIN_STATUS: Final = frozenset(["conditions", "admission"])
 _RARE_LABELS: Final = frozenset({names.Label.CONCURRENT_ADMISSION_PARENT, names.Label.MULTIKUEUE_ORIGIN})
 
 
-def _rare(metadata: Raw, spec: Raw, status: Raw, invalid: tuple[str, ...], context: WorkloadContext) -> Rare:
+def _rare(
+    metadata: Raw, spec: Raw, status: Raw, invalid: tuple[str, ...], uncounted: str, context: WorkloadContext
+) -> Rare:
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     requeue, gated = status.get("requeueState") or {}, context.preemption_gates
     controlled = any(each.get("controller") for each in metadata.get("ownerReferences") or ())
@@ -281,6 +288,7 @@ def _rare(metadata: Raw, spec: Raw, status: Raw, invalid: tuple[str, ...], conte
         co_owned=bool(metadata.get("ownerReferences")) and not controlled and not group,
         made_for=annotations.get(names.Annotation.JOB_OWNER_NAME, ""),
         invalid=invalid,
+        uncounted=uncounted,
         checks=tuple(_check_state(check) for check in status.get("admissionChecks") or []),
         reclaimable=_reclaimable(status, context),
         requeue_count=requeue.get("count") or 0,
@@ -438,6 +446,25 @@ def _pod_sets(raws: Sequence[Raw], context: WorkloadContext) -> _PodSets:
         known = tuple(pod_set for pod_set, _ in decoded), complaints([found for _, found in decoded])
         context.pod_sets[serialised] = known
     return known
+
+
+def _with_devices(
+    namespace: str, raws: Sequence[Raw], pod_sets: tuple[PodSet, ...], context: WorkloadContext
+) -> tuple[tuple[PodSet, ...], str]:
+    """Returns pod sets with what their devices count for; or, if that is not known, unchanged and the reason."""
+    pods = [
+        devices.PodTemplate(each.name, (raw.get("template") or {}).get("spec") or {})
+        for each, raw in zip(pod_sets, raws, strict=True)
+    ]
+    charge = devices.charge(namespace, pods, pod_sets, context.rules)
+    if charge is None or charge.problem or not any((*charge.amounts, *charge.replaced)):
+        return pod_sets, charge.problem if charge is not None else ""
+    shape = [(sorted(more.items()), sorted(less)) for more, less in zip(charge.amounts, charge.replaced, strict=True)]
+    name = _encode([[_shape(raw) for raw in raws], shape])
+    known = context.pod_sets.get(name)
+    if known is None:
+        known = context.pod_sets[name] = devices.counted(pod_sets, charge), ()
+    return known[0], ""
 
 
 def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:

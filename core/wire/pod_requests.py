@@ -17,6 +17,8 @@ from fractions import Fraction
 
 from api import quantity
 from api.errors import FieldError, invalid
+from core.devices.extended import ContainerRequests
+from core.devices.inventory import Inventory, RefusedClaims
 from core.model import Raw, Requests
 
 Quantities = Mapping[str, Fraction]
@@ -62,13 +64,14 @@ class ResourceTransformation:
 @dataclass(frozen=True, slots=True)
 class RequestRules:
     """Everything that effective requests depend on in addition to the pod template; ``overheads`` by RuntimeClass
-    name.
+    name. ``devices`` is what claims are counted against (``core.wire.devices``), None if they do not count.
     """
 
     limits: RequestLimits = RequestLimits()
     overheads: Mapping[str, Quantities] = field(default_factory=dict)
     transformations: Mapping[str, ResourceTransformation] = field(default_factory=dict)
     excluded_prefixes: tuple[str, ...] = ()
+    devices: Inventory | RefusedClaims | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,25 @@ def effective(spec: Raw, rules: RequestRules) -> Effective:
         return _effective(spec, rules)
     except _MalformedError as malformed:
         return Effective({}, above_limits=(malformed.error,))
+
+
+def containers(spec: Raw, rules: RequestRules) -> tuple[list[ContainerRequests], list[ContainerRequests]]:
+    """Returns what each init container and each container requests, with its defaults; nothing if a quantity is
+    malformed.
+    """
+    try:
+        init, main = ([*_asking(spec, kind, rules)] for kind in ("initContainers", "containers"))
+    except _MalformedError:
+        return [], []
+    return init, main
+
+
+def _asking(spec: Raw, kind: str, rules: RequestRules) -> Iterable[ContainerRequests]:
+    made = _containers(spec, kind, rules.limits.container)
+    for raw, each in zip(spec.get(kind) or (), made, strict=True):
+        resources = raw.get("resources") or {}
+        texts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        yield ContainerRequests(each.path, each.requests, texts)
 
 
 def charge(spec: Raw, rules: RequestRules) -> ChargedAmount | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from api import names
 from api.names import CheckState, DeactivationCause, EvictedReason, PendingReason, RequeuedReason
 from core.actions import Action, Delete, Patch, Wait, Writes, first, status
+from core.devices.inventory import NOT_COUNTED_YET
 from core.matching.placement import matches
 from core.model import CheckState as State
 from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload, events
@@ -221,17 +222,21 @@ def gates(w: Workload, s: Surroundings) -> Action | None:
 def active_condition(w: Workload, s: Surroundings) -> Action | None:
     """Until admission: which checks are required, why it cannot be queued, and whether it is admitted by now."""
     after = w
+    if _kept_out(w) == RequeuedReason.INADMISSIBLE and not w.uncounted:
+        after = transitions.counted(after)
     if s.cluster_queue is not None and not w.parent:
         asked = required_checks(s.cluster_queue, w.admission)
         if w.admission is None:  # those of flavors may be asked for again: what they have said and the retries count
             known = {check.name for check in w.checks}
             asked += [rule.name for rule in s.cluster_queue.checks if rule.name in known]
-        after = transitions.with_checks(w, asked, s.now)
+        after = transitions.with_checks(after, asked, s.now)
     if not w.holds(names.Condition.ADMITTED):
         if not w.holds(names.Condition.QUOTA_RESERVED):
             reason, message = _why_pending(w, s)
             if reason:
                 after = transitions.waiting(after, reason, message, s.now)
+            if message and message == w.uncounted:
+                after = transitions.uncounted(after, message, s.now)
         after = transitions.admitted_in_step(after, s.now)
     if after.holds(names.Condition.ADMITTED) and not w.holds(names.Condition.ADMITTED):
         if s.policy.pods_ready is not None and not w.parent:
@@ -363,6 +368,10 @@ def why_not_queued(w: Workload, s: Surroundings) -> tuple[str, str]:
     """Returns reason and message of what keeps a Workload out of every queue; ('', '') if nothing does."""
     if not w.active:
         return PendingReason.DEACTIVATED, "The workload is deactivated"
+    if w.uncounted == NOT_COUNTED_YET:
+        return PendingReason.PENDING_EVALUATION, NOT_COUNTED_YET
+    if w.uncounted:
+        return PendingReason.MISCONFIGURED, w.uncounted
     if not w.queue:
         return PendingReason.MISCONFIGURED, NO_QUEUE
     if s.local_queue is None:
@@ -387,6 +396,8 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
     if w.active and old is not None and old.reason == PendingReason.ON_HOLD:
         return "", ""
     reason, message = why_not_queued(w, s)
+    if message == NOT_COUNTED_YET:
+        return "", ""  # for a moment
     if reason or w.gates or (old is None and not s.policy.explicit_status):
         return reason, message
     if s.bypassed and (old is None or old.reason in _UNTOLD):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from api import names
 from api.names import AdmittedReason, CheckState, DeactivationCause, DelayedTopology, EvictedReason, PendingReason
+from core.devices.inventory import CLAIMS_NOT_SUPPORTED
 from core.model import Admission, Condition, GateState, Raw, Workload
 from core.model import CheckState as State
 from core.model.workload import replace
@@ -200,6 +201,17 @@ def released(workload: Workload, now: float) -> Workload:
 def requeued(workload: Workload, reason: str, message: str, now: float, *, status: bool = True) -> Workload:
     """Sets the Requeued condition: False keeps it out of the queue until the reason has passed."""
     return condition(workload, names.Condition.REQUEUED, status=status, reason=reason, message=message, now=now)
+
+
+def uncounted(workload: Workload, message: str, now: float) -> Workload:
+    """Sets that a workload is kept out of the queue because its devices cannot be counted."""
+    text = "DRA resource claims not supported" if message == CLAIMS_NOT_SUPPORTED else message
+    return requeued(workload, names.RequeuedReason.INADMISSIBLE, text, now, status=False)
+
+
+def counted(workload: Workload) -> Workload:
+    """Removes the condition of `uncounted`, as Kueue does."""
+    return _without(workload, names.Condition.REQUEUED)
 
 
 def finished(workload: Workload, reason: str, message: str, now: float) -> Workload:

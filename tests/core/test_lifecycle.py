@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from api.names import PendingReason
 from core.actions import Delete, Patch, Wait, Writes
+from core.devices.inventory import CLAIMS_NOT_SUPPORTED, NOT_COUNTED_YET
 from core.model import (
     Admission,
     CheckRule,
@@ -485,3 +486,30 @@ def test_where_the_status_is_to_be_explicit_a_new_workload_says_at_once_that_it_
     told = live(PENDING, around(bypassed=bypassed, explicit_status=True))
     assert facts(told) == {"QuotaReserved": f"False/{reason}", "Admitted": "False/NoReservation"}
     assert message(told, "QuotaReserved") == said
+
+
+def test_a_workload_whose_devices_cannot_be_counted_is_inadmissible_and_told_why() -> None:
+    waiting = live(replace(PENDING, uncounted="DeviceClass nic is not mapped"), around())
+    assert facts(waiting) == {
+        "QuotaReserved": "False/Misconfigured",
+        "Admitted": "False/NoReservation",
+        "Requeued": "False/Inadmissible",
+    }
+    assert message(waiting, "QuotaReserved") == message(waiting, "Requeued") == "DeviceClass nic is not mapped"
+    counted = live(replace(waiting, uncounted=""), around())
+    assert facts(counted) == {"QuotaReserved": "False/PendingEvaluation", "Admitted": "False/NoReservation"}
+
+
+def test_claims_of_their_own_are_refused_in_two_sentences() -> None:
+    waiting = live(replace(PENDING, uncounted=CLAIMS_NOT_SUPPORTED), around())
+    assert message(waiting, "QuotaReserved") == "KueueDRAIntegration feature does not support use of resource claims"
+    assert message(waiting, "Requeued") == "DRA resource claims not supported"
+
+
+def test_nothing_is_written_while_devices_are_being_counted() -> None:
+    counting = replace(PENDING, uncounted=NOT_COUNTED_YET)
+    assert live(counting, around()) == counting
+
+
+def test_an_admitted_workload_stays_whatever_becomes_of_its_template() -> None:
+    assert facts(live(replace(RUNNING, uncounted="ResourceClaimTemplate one not found"), around())) == facts(RUNNING)

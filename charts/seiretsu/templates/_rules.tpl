@@ -156,6 +156,11 @@
   resources: [topologies]
   verbs: [list, watch, patch]
 {{- end }}
+{{- if ne (toString (get $gates "KueueDRAIntegration")) "false" }}
+- apiGroups: [resource.k8s.io]
+  resources: [deviceclasses, resourceslices, resourceclaimtemplates]
+  verbs: [list, watch]
+{{- end }}
 {{- if $configuration.seiretsu.queues.enable }}
 - apiGroups: [kueue.x-k8s.io]
   resources: [localqueues]

@@ -118,11 +118,11 @@ def test_what_fell_away_since_the_older_version_is_a_warning() -> None:
     )
 
 
-def test_devices_that_are_not_counted_give_a_warning() -> None:
-    mapping = "{name: example.com/gpu, deviceClassNames: [gpu.example.com]}"
-    assert load(f"resources: {{deviceClassMappings: [{mapping}]}}").warnings == (
-        "resources.deviceClassMappings: has no effect: devices of ResourceClaims are not counted in this release;"
-        " the feedback rule devices-not-counted, set to Deny, refuses jobs with resourceClaims",
+def test_a_mapping_of_devices_without_its_gate_gives_a_warning() -> None:
+    mapping = "resources: {deviceClassMappings: [{name: example.com/gpu, deviceClassNames: [gpu.example.com]}]}"
+    assert load(mapping).warnings == ()
+    assert load(f"{mapping}\nfeatureGates: {{KueueDRAIntegration: false}}").warnings == (
+        "resources.deviceClassMappings: has no effect: featureGates.KueueDRAIntegration is false",
     )
 
 

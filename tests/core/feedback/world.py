@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from api.objects import key_of
+from core.devices.inventory import Inventory, RefusedClaims
 from core.feedback import Submission, submission
 from core.feedback.submission import PodSpec
 from core.model import Key, Labels, Node, Raw
@@ -130,13 +131,14 @@ def job(
     min_count: int | None = None,
     requests: dict[str, str] | None = None,
     limits: dict[str, str] | None = None,
+    devices: Inventory | RefusedClaims | None = None,
     **spec: Any,
 ) -> Submission:
     """A job of one pod set; by default a good one."""
     resources = {"requests": {"cpu": "1", "memory": "1Gi"} if requests is None else requests, "limits": limits or {}}
     containers = [{"name": "main", "image": "i", "resources": resources}]
     pods = [PodSpec("main", count, {"containers": containers, **spec}, min_count)]
-    return submission(namespace, queue, priority_class, pods, RequestRules())
+    return submission(namespace, queue, priority_class, pods, RequestRules(devices=devices))
 
 
 def running(name: str, namespace: str, cluster_queue: str, cpu: str, flavor: str = "standard", check: str = "") -> str:

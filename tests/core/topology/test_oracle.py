@@ -11,7 +11,7 @@ from bench.topology_oracle import is_overbooked, judged, main
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "topology"
 
 
-@pytest.mark.parametrize("kind", ["placement", "encoding"])
+@pytest.mark.parametrize("kind", ["placement", "encoding", "dra"])
 def test_topologies_decide_as_recorded(kind: str) -> None:
     found = [
         (line["name"], difference)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.configuration.cel_tree import MACROS, Call, CelOperation, Index, Literal, Name, Select, occurrences, parse
+from api.cel_tree import MACROS, OPTIONAL, Call, CelOperation, Index, Literal, Name, Select, occurrences, parse
 
 EXPANDED = frozenset({"has", *MACROS})
 """Macros, which the library replaces by what they stand for."""
@@ -80,10 +80,21 @@ def test_a_source_that_the_library_reads_is_read(source: str) -> None:
 def test_operators_bind_as_the_language_says() -> None:
     a, b, c = Name("a"), Name("b"), Name("c")
     assert parse("a || b && c") == CelOperation(("||",), (a, CelOperation(("&&",), (b, c))))
-    assert parse("a + b * -c") == CelOperation(("+",), (a, CelOperation(("*",), (b, c))))
+    assert parse("a + b * -c") == CelOperation(("+",), (a, CelOperation(("*",), (b, CelOperation(("-",), (c,))))))
+    assert parse("!!!a") == CelOperation(("!",), (a,))
+    assert parse("[a]") != parse("{a: b}") != parse("a.b{a: b}")
+    assert parse("a.?b") == Call(a, OPTIONAL, (Literal("b"),))
     assert parse("a.b['c'].d") == Select(Index(Select(a, "b"), Literal("c")), "d")
     choice = parse("a == b ? a : b - c - a")
     assert choice == CelOperation(("?", ":"), (CelOperation(("==",), (a, b)), a, CelOperation(("-", "-"), (b, c, a))))
+
+
+@given(
+    st.integers(0, 2**63 - 1) | st.floats(0, allow_infinity=False) | st.booleans() | st.none() | st.binary(max_size=0)
+)
+def test_a_constant_has_its_value(value: int | float | bool | bytes | None) -> None:
+    source = "b''" if value == b"" else json.dumps(value)
+    assert parse(source) == Literal(value=value)
 
 
 @given(TEXTS)

@@ -1,8 +1,9 @@
-"""The syntax tree of a CEL expression, for questions about its source: which variables and fields it reads, and where.
+"""The syntax tree of a CEL expression: for questions about its source (which variables and fields it reads, and where),
+and for selectors of devices (`api.device_selector`).
 
-The CEL library compiles and evaluates; of its own tree it shows the names of variables and functions only. This is the
-grammar of the language definition (https://github.com/google/cel-spec, "Syntax") for source that the library has
-compiled: a mistake in it was reported there.
+The CEL library compiles and evaluates; of its own tree it shows the names of variables and functions only, and it
+limits neither time nor memory. This is the grammar of the language definition (https://github.com/google/cel-spec,
+"Syntax").
 """
 
 import re
@@ -14,11 +15,16 @@ MACROS: Final = dict.fromkeys(("all", "exists", "exists_one", "existsOne", "filt
 """Methods that define a variable, their first argument, for those after it; and how many arguments they have."""
 
 
+OPTIONAL: Final = "?"
+"""The method that ``a.?b`` and ``a[?b]`` call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant; ``text`` is None unless it is a string."""
+    """A constant; ``text`` is None unless it is a string, ``value`` is a number, bytes, a boolean or None."""
 
     text: str | None = None
+    value: int | float | bytes | bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class CelOperation:
-    """Operands with the operators between them; lists, maps and messages are operands without operators."""
+    """Operands with the operators between them, or one operand with ``!`` or ``-`` before it. Of a list the operator is
+    ``[]``, of a map ``{}`` (its operands are keys and values in turn), of a message ``message``.
+    """
 
     operators: tuple[str, ...]
     operands: tuple["Node", ...]
@@ -64,11 +72,29 @@ class CelOperation:
 Node: TypeAlias = Literal | Name | Select | Index | Call | CelOperation
 
 
+TOKEN: Final = "a token"
+
+
+class CelSyntaxError(ValueError):
+    """A source that is no expression; ``at`` is the character, ``problem`` the mistake in the words of cel-go."""
+
+    def __init__(self, expected: str, found: str, at: int) -> None:
+        super().__init__(f"expected {expected} at character {at}, found {found or 'the end'}")
+        self.at = at
+        wanted = "<EOF>" if expected == "''" else expected
+        self.problem = f"Syntax error: mismatched input '{found or '<EOF>'}' expecting {wanted}"
+        if expected == TOKEN:
+            self.problem = f"Syntax error: token recognition error at: '{found}'"
+
+
 def parse(source: str) -> Node:
-    """Returns the tree of a source that compiles. Raises `ValueError` where it finds no expression."""
+    """Returns the tree of a source. Raises `CelSyntaxError` where it finds no expression."""
     parser = _CelParser(source)
-    tree = parser.expression()
-    parser.expect("")
+    try:
+        tree = parser.expression()
+        parser.expect("")
+    except RecursionError:
+        raise CelSyntaxError("fewer nested expressions", source[:1], 0) from None
     return tree
 
 
@@ -107,7 +133,7 @@ _TOKEN: Final = re.compile(
         |"(?P<text3>(?:\\.|[^"\\\n])*)"|'(?P<text4>(?:\\.|[^'\\\n])*)'))
     | (?P<number>0x[0-9a-fA-F]+[uU]?|(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[uU]?)
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    | (?P<symbol>\|\||&&|[<>=!]=|[-+*/%<>!?:.,(){}\[\]])
+    | (?P<symbol>\|\||&&|[<>=!]=|\.\?|\[\?|[-+*/%<>!?:.,(){}\[\]])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -123,22 +149,24 @@ _LEVELS: Final = (
     frozenset({"*", "/", "%"}),
 )
 """Operators between two operands, those that bind least first."""
-_CONSTANTS: Final = frozenset({"true", "false", "null"})
+_CONSTANTS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
     """``text`` is the source of a name or symbol; ``literal`` is set for a constant. Neither: the end."""
 
+    at: int
     text: str = ""
     literal: Literal | None = None
+    source: str = ""
 
 
 class _CelParser:
     """Reads tokens from left to right; the position is always before the next one."""
 
     def __init__(self, source: str) -> None:
-        self._tokens = [*_tokens(source), _Token()]
+        self._tokens = [*_tokens(source), _Token(len(source))]
         self._at = 0
 
     def expression(self) -> Node:
@@ -154,7 +182,7 @@ class _CelParser:
         """Reads this name or symbol; '' is the end."""
         token = self._next()
         if token.literal is not None or token.text != text:
-            raise ValueError(f"expected {text!r} as token {self._at}, found {token}")
+            raise CelSyntaxError(repr(text), token.source or token.text, token.at)
 
     def _operation(self, levels: tuple[frozenset[str], ...]) -> Node:
         if not levels:
@@ -166,8 +194,10 @@ class _CelParser:
         return CelOperation(tuple(operators), tuple(operands)) if operators else operands[0]
 
     def _unary(self) -> Node:
+        signs = ""
         while self._take("!") or self._take("-"):
-            pass  # what is negated reads the same
+            sign = self._tokens[self._at - 1].text
+            signs = signs[:-1] if signs[-1:] == sign and signs[-2:] == sign * 2 else signs + sign  # !!!x is !x
         node = self._primary()
         while True:
             if self._take("."):
@@ -176,10 +206,18 @@ class _CelParser:
             elif self._take("["):
                 node = Index(node, self.expression())
                 self.expect("]")
+            elif self._take(".?"):
+                node = Call(node, OPTIONAL, (Literal(self._next().text),))
+            elif self._take("[?"):
+                node = Call(node, OPTIONAL, (self.expression(),))
+                self.expect("]")
             elif isinstance(node, Name | Select) and self._take("{"):
-                node = CelOperation((), self._parts("}", message=True))
+                node = CelOperation(("message",), self._parts("}", message=True))
             else:
-                return node
+                break
+        for sign in reversed(signs):
+            node = CelOperation((sign,), (node,))
+        return node
 
     def _primary(self) -> Node:
         token = self._next()
@@ -191,14 +229,14 @@ class _CelParser:
                 self.expect(")")
                 return node
             case "[":
-                return CelOperation((), self._parts("]"))
+                return CelOperation(("[]",), self._parts("]"))
             case "{":
-                return CelOperation((), self._parts("}"))
+                return CelOperation(("{}",), self._parts("}"))
             case ".":
                 return Name(f".{self._next().text}")
             case name if name.isidentifier():
                 return Call(None, name, self._parts(")")) if self._take("(") else Name(name)
-        raise ValueError(f"expected an operand as token {self._at}, found {token}")
+        raise CelSyntaxError("an operand", token.text, token.at)
 
     def _parts(self, end: str, *, message: bool = False) -> tuple[Node, ...]:
         """Reads expressions with commas or colons between them, up to ``end``. In a message a name and a colon come
@@ -231,21 +269,36 @@ def _tokens(source: str) -> Iterator[_Token]:
     while at < len(source):
         found = _TOKEN.match(source, at)
         if found is None:
-            raise ValueError(f"expected a token at character {at}")
-        at = found.end()
+            raise CelSyntaxError(TOKEN, source[at], at)
+        start, at = at, found.end()
         match found.lastgroup:
             case "space":
                 pass
             case "raw":
                 text = next(each for each in found.group("raw1", "raw2", "raw3", "raw4") if each is not None)
-                yield _Token(literal=Literal(None if found[0][0] in "bB" else text))
+                yield _Token(start, "", _constant(text, raw_bytes=found[0][0] in "bB"), found[0])
             case "string":
                 text = next(each for each in found.group("text1", "text2", "text3", "text4") if each is not None)
-                yield _Token(literal=Literal(None if found["bytes"] else _ESCAPE.sub(_unescaped, text)))
+                value = _ESCAPE.sub(_unescaped, text)
+                yield _Token(start, "", _constant(value, raw_bytes=bool(found["bytes"])), found[0])
             case "number":
-                yield _Token(literal=Literal())
+                yield _Token(start, "", Literal(value=_number(found[0])), found[0])
+            case _ if found[0] in _CONSTANTS:
+                yield _Token(start, "", Literal(value=_CONSTANTS[found[0]]), found[0])
             case _:
-                yield _Token(literal=Literal()) if found[0] in _CONSTANTS else _Token(found[0])
+                yield _Token(start, found[0])
+
+
+def _constant(text: str, *, raw_bytes: bool) -> Literal:
+    return Literal(value=text.encode()) if raw_bytes else Literal(text)
+
+
+def _number(text: str) -> int | float:
+    """The value of a number; what is too large for its type is no mistake of the syntax."""
+    whole = text.rstrip("uU")
+    if whole.startswith("0x"):
+        return int(whole, 16)
+    return int(whole[:400]) if whole.isdigit() else float(text)
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -1,0 +1,66 @@
+"""The claims of pod specs, and pod sets with what their devices count for (``core.devices``).
+
+Separate from decoding because admission needs the same for the pods of a job before a Workload exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from api import quantity
+from core.devices.inventory import DeviceCharge, PodClaims
+from core.model import PodSet, Raw
+from core.wire.pod_requests import RequestRules, containers
+
+
+class PodTemplate(NamedTuple):
+    """A pod set by its name, and the spec of its pods."""
+
+    name: str
+    spec: Raw
+
+
+def pod_claims(pods: Iterable[PodTemplate], rules: RequestRules) -> tuple[PodClaims, ...]:
+    """Returns the claims of pods, and the requests of their containers if any extended resource counts as a claim."""
+    standing = rules.devices is not None and rules.devices.extended
+    found = []
+    for name, spec in pods:
+        claims = tuple(
+            (each.get("resourceClaimTemplateName") or "", each.get("resourceClaimName") or "")
+            for each in spec.get("resourceClaims") or ()
+        )
+        init, main = containers(spec, rules) if standing else ([], [])
+        found.append(PodClaims(name, claims, init, main))
+    return tuple(found)
+
+
+def charge(
+    namespace: str, pods: Sequence[PodTemplate], pod_sets: Sequence[PodSet], rules: RequestRules
+) -> DeviceCharge | None:
+    """Returns what the devices of these pods count for; None if they request none, or claims do not count."""
+    devices = rules.devices
+    if devices is None:
+        return None
+    standing = devices.extended
+    named = any(spec.get("resourceClaims") for _, spec in pods)
+    if not named and not (standing and any(standing.keys() & pod_set.per_pod.keys() for pod_set in pod_sets)):
+        return None
+    return devices.charge(namespace, pod_claims(pods, rules))
+
+
+def counted(pod_sets: Iterable[PodSet], found: DeviceCharge) -> tuple[PodSet, ...]:
+    """Returns the pod sets with what their devices count for, which must be known."""
+    return tuple(_counted(*each) for each in zip(pod_sets, found.amounts, found.replaced, strict=True))
+
+
+def _counted(pod_set: PodSet, more: Mapping[str, int], less: frozenset[str]) -> PodSet:
+    if not more and not less:
+        return pod_set
+    requests = {name: amount for name, amount in pod_set.requests.items() if name not in less}
+    for resource, amount in more.items():
+        requests[resource] = requests.get(resource, 0) + amount * (1000 if resource == quantity.CPU else 1)
+    ordered = {name: requests[name] for name in sorted(requests)}
+    return msgspec.structs.replace(pod_set, requests=ordered, own=pod_set.per_pod)
