@@ -420,8 +420,9 @@ def _whole(value: int) -> int:
 
 
 def _added(one: Any, other: Any) -> Any:
-    if isinstance(one, str | bytes | list) and type(one) is type(other):
-        return one + other
+    for kind in (str, bytes, list):
+        if isinstance(one, kind) and isinstance(other, kind):
+            return one + other  # type: ignore[operator]
     return _arithmetic(one, other, lambda a, b: a + b)
 
 
@@ -480,7 +481,8 @@ def _in(one: Any, other: Any) -> bool:
 
 
 def _negated(value: Any) -> Any:
-    return _whole(-_number(value)) if isinstance(value, int) else -_number(value)
+    number = -_number(value)
+    return _whole(number) if isinstance(number, int) else number
 
 
 _UNARY: Final[dict[str, _Function]] = {"!": lambda value: not _boolean(value), "-": _negated}

@@ -147,7 +147,7 @@ def _unsatisfied(template: ClaimTemplate, cluster: Cluster) -> Steps[list[FieldE
     ]
     slices = _candidates([request.device_class for _, request in asked], cluster)
     taken: set[int] = set()
-    problems = []
+    problems: list[FieldError] = []
     for index, request in asked:
         path = f"devices.requests[{index}]"
         try:

@@ -67,7 +67,7 @@ def extended(
             errors += problems
             continue
         before, together = ([each.amounts.get(resource, Fraction(0)) for each in group] for group in (init, main))
-        total = max(sum(max(amount, 0) for amount in together), *before, 0)
+        total = max(sum((amount for amount in together if amount > 0), Fraction(0)), *before, Fraction(0))
         if total > MOST:
             where = f"{asking[0].path}.resources.requests.{resource}"
             texts = [each.texts.get(resource, 0) for each in main if each.amounts.get(resource, 0) > 0]
