@@ -13,5 +13,5 @@ inside = [f"seiretsu.program.{name}" for name in find_packages(include=[f"{name}
 setup(
     packages=[*find_packages(include=["seiretsu*"]), *inside],
     package_dir={f"seiretsu.program.{name}": name for name in PROGRAM},
-    package_data={"seiretsu.program.devcluster": ["tools/**"]},
+    package_data={"seiretsu.program.devcluster": ["tools/**"], "seiretsu.program.app": ["ui/**"]},
 )

@@ -24,6 +24,7 @@ from app.identity import pod_of, take_name, user_info
 from app.internals import of_certificates
 from app.limits import check_client
 from app.metrics import ProcessMetrics
+from app.page.served import ServedPage, Shown, served_page
 from app.probes import Heartbeat, dial, probe, remembered
 from app.published import Published
 from app.reports import Reports
@@ -43,6 +44,7 @@ from controller.history.history import HistoryReader
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
 from controller.kube.events import EventSender, ObjectReference
+from controller.kube.flow.throttle import Throttle
 from core.forecast import document
 from core.forecast.basis import Basis
 from core.state.lookup import Lookup
@@ -62,6 +64,8 @@ FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 10.0
 LONGEST_UNREACHABLE_SECONDS = 1.0
 """A refused connection costs the API server nothing, and it is noticed sooner that it is back."""
+PAGE_REVIEWS_PER_SECOND, PAGE_REVIEWS_AT_ONCE = 50.0, 200
+"""A viewer of the page has half a dozen rights, and all viewers come back together after a restart."""
 HOPELESS = (400, 401, 405, 406, 413, 415, 422)
 """Answers of the API server to a request that will never succeed: credentials that it does not accept, an invalid
 object. All others may change soon: rights that are granted (403), a namespace or a kind that is created (404), another
@@ -104,8 +108,14 @@ class Composition:
     """One process: `start()` starts everything, `stop()` ends it; `tasks` owns the background tasks."""
 
     def __init__(
-        self, setup: Setup, client: Client, controller: ControllerInterface, metrics: ProcessMetrics | None = None
+        self,
+        setup: Setup,
+        client: Client,
+        controller: ControllerInterface,
+        metrics: ProcessMetrics | None = None,
+        shown: Shown | None = None,
     ) -> None:
+        """``shown`` is what the page shows; without it there is none."""
         self.setup = setup
         self.client = client
         self.controller = controller
@@ -123,7 +133,9 @@ class Composition:
         self.metrics.sources.append(self._families)
         self.published = self._published_configurations()
         self.visibility = self._visibility()
-        self.server = Server([*self._listeners(), *([self.visibility[1]] if self.visibility else [])])
+        self.page = self._page(shown)
+        own = [served.listener for served in (self.page,) if served is not None]
+        self.server = Server([*self._listeners(), *([self.visibility[1]] if self.visibility else []), *own])
 
     @property
     def bound(self) -> Address:
@@ -161,6 +173,8 @@ class Composition:
             self.tasks.start("conversion webhooks", self.converted.follow(self.certificates.wake))
         if self.visibility:
             self.tasks.start("visibility", self.visibility[0].run(self._trust_front_proxy))
+        if self.page:
+            self.tasks.start("page", self.page.hub.run())
         self.tasks.start("events", self.recorder.run())
         with reading():
             self.tasks.start("controller", self.controller.run())
@@ -176,6 +190,8 @@ class Composition:
     async def stop(self) -> list[str]:
         """Accepts no more work, answers the calls in progress, ends; returns the names of tasks that do not stop."""
         self.server.draining = True
+        if self.page:
+            self.page.hub.close()
         self.watchdog.stop()
         self.metrics.pauses.stop()
         leaving = self.tasks.stop("controller", seconds=self.setup.farewell.total)
@@ -293,6 +309,20 @@ class Composition:
         reports = Reports(HistoryReader(kept) if kept is not None else None)
         served = Visibility(self.client, lookup, self.controller.workload, forecast=forecast, reports=reports)
         return served, Listener(served, self.setup.visibility, self.live.for_clients_of(b""))
+
+    def _page(self, shown: Shown | None) -> ServedPage | None:
+        """Returns the page, and where it listens: without TLS only on this machine."""
+        if self.setup.ui is None or shown is None:
+            return None
+        authority = self.setup.ui_proxy.ca
+        return served_page(
+            shown,
+            self.controller.lookup,
+            Reviews(self.client, throttle=Throttle(PAGE_REVIEWS_PER_SECOND, PAGE_REVIEWS_AT_ONCE)),
+            self.setup.ui,
+            None if self.setup.ui.local and not authority else self.live.for_clients_of(authority),
+            self.setup.ui_proxy,
+        )
 
     def _trust_front_proxy(self, authority: bytes) -> None:
         assert self.visibility is not None

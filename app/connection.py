@@ -37,6 +37,8 @@ log = structlog.get_logger("seiretsu.http")
 
 CLIENT: Final = "client"
 """The key in the state of a scope that has the name in the client's certificate."""
+STREAM: Final = "stream"
+"""The key in the state of a scope that has a function: called before an answer begins, it makes the answer a stream."""
 READ_SIZE = 2**16
 WRITE_SIZE = 2**16
 """So many bytes of an answer are written at a time: the next ones when the client has taken them."""
@@ -53,7 +55,8 @@ class Deadlines:
     server closes it first and no connection is closed while a call is being sent on it. A new connection without data
     is idle too: the API server opens some in advance. `head`: from the first byte of a request to the end of its
     headers. `call`: from there to the end of the answer. `answer`: from when the client has to take the answer until it
-    has taken it. `closing`: from an orderly close until the connection is aborted.
+    has taken it. `stream`: between two parts of an answer that is a stream, for each of which `answer` counts.
+    `closing`: from an orderly close until the connection is aborted.
     """
 
     handshake: float = 5.0
@@ -61,6 +64,7 @@ class Deadlines:
     head: float = 5.0
     call: float = 60.0
     answer: float = 10.0
+    stream: float = 60.0
     closing: float = 1.0
 
 
@@ -71,6 +75,7 @@ class ConnectionStage(enum.Enum):
     HEAD = enum.auto()
     CALL = enum.auto()
     ANSWER = enum.auto()
+    STREAM = enum.auto()
     CLOSING = enum.auto()
 
 
@@ -111,6 +116,7 @@ class ServedConnection:
         self._gathered: list[bytes] = []
         """Parts of an answer that are not written yet."""
         self._gathered_bytes = 0
+        self._streams = False
         self._protocol: H11Protocol | None = None
         self.state = ConnectionStage.IDLE
         self.used = False  # whether it has brought a call
@@ -171,7 +177,7 @@ class ServedConnection:
                 self._shared.config,
                 self._shared.context,
                 tasks,
-                ConnectionState({CLIENT: common_name(self._writer.get_extra_info("peercert"))}),
+                ConnectionState({CLIENT: common_name(self._writer.get_extra_info("peercert")), STREAM: self._stream}),
                 self._writer.get_extra_info("ssl_object") is not None,
                 parse_socket_addr(socket.family, socket.getpeername()),
                 parse_socket_addr(socket.family, socket.getsockname()),
@@ -206,12 +212,17 @@ class ServedConnection:
                 self._gathered_bytes += len(event.data)
             if self._gathered_bytes > WRITE_SIZE:
                 await self._write_large()
-            elif self._gathered and not self._incomplete():
+            elif self._gathered and (self._streams or not self._incomplete()):
                 await self._write(b"".join(self._taken()))
         elif isinstance(event, Updated):
+            self._streams = False
             self._enter(ConnectionStage.IDLE if event.idle else ConnectionStage.CALL)
         elif isinstance(event, Closed):
             self._end()
+
+    def _stream(self) -> None:
+        """Makes the answer that begins now a stream: each part is written at once, and has a deadline of its own."""
+        self._streams = True
 
     def _incomplete(self) -> bool:
         """Whether more of the answer will follow."""
@@ -240,10 +251,12 @@ class ServedConnection:
             return
         self._writer.write(data)
         if self._writer.transport.get_write_buffer_size():
-            if self.state is ConnectionStage.CALL:
+            if self.state in (ConnectionStage.CALL, ConnectionStage.STREAM):
                 self._enter(ConnectionStage.ANSWER)
             with contextlib.suppress(ConnectionError):
                 await self._writer.drain()
+        if self._streams:
+            self._enter(ConnectionStage.STREAM)
 
     def _enter(self, state: ConnectionStage) -> None:
         """Enters a state and sets its deadline. A timer that expires before the deadline is kept: it reads the new
@@ -272,6 +285,8 @@ class ServedConnection:
                 return self._deadlines.call
             case ConnectionStage.ANSWER:
                 return self._deadlines.answer
+            case ConnectionStage.STREAM:
+                return self._deadlines.stream
             case ConnectionStage.CLOSING:
                 return self._deadlines.closing
 

@@ -1,6 +1,7 @@
 """`seiretsu serve`, from start to exit code.
 
-It prints `ready` on stdout, once, when it serves and its caches are read. It always stops in the same way: no more work
+It prints `ready` on stdout, once, when it serves and its caches are read; before that `page` and its address, if there
+is a page. It always stops in the same way: no more work
 is accepted, calls in progress are answered, and a guard ends the process if anything does not stop. Exit codes: 0
 stopped as asked, 1 something failed (the last line of the log has the reason), 2 wrong options or Configuration.
 """
@@ -26,6 +27,7 @@ from app.composition import Composition
 from app.edits import ConfigurationFile
 from app.internals import of_controller
 from app.metrics import ClientCalls, ProcessMetrics
+from app.page.served import Shown
 from app.profile import Profile
 from app.setup import Setup, SetupOptions
 from certs.pki import CertificateError
@@ -133,7 +135,7 @@ async def _serve(
                 fenced, controller.reflectors, controller.budget, controller.leading.is_set, controller.guard
             )
         )
-        process = Composition(decided, client, controller, metrics)
+        process = Composition(decided, client, controller, metrics, _shown(decided, controller))
         process.tasks.start("repeated warnings", logs.summarize(repeats))
         if options.config:
             edited = ConfigurationFile(options.config, text, lambda new: _error_in(new, options), process.report)
@@ -158,6 +160,8 @@ async def _until_stopped(process: Composition, asked: asyncio.Event) -> int:
         if starting.done():
             if _failed(starting.exception()):
                 return 1
+            if process.page is not None:
+                print(f"page {process.page.url}", flush=True)
             print("ready", flush=True)
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -170,6 +174,14 @@ async def _until_stopped(process: Composition, asked: asyncio.Event) -> int:
     ended = await process.tasks.ended()
     log.error("A task of this process ended: stopping", task=ended.name, error=str(ended), exc_info=ended.__cause__)
     return 1
+
+
+def _shown(decided: Setup, controller: Controller) -> Shown | None:
+    """Returns what the page shows; None if there is no page."""
+    if decided.ui is None:
+        return None
+    learned = controller.forecasts.run_times.run_time if controller.forecasts is not None else None
+    return Shown(controller.caches, learned)
 
 
 def _failed(error: BaseException | None) -> bool:

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from api.configuration import Configuration, Loaded
 from app import tls
 from app.server import Address, Farewell
+from app.visibility import FrontProxy
 from certs import pki
 from controller.settings import ControllerSettings, from_configuration
 from webhook.configurations import Endpoint
@@ -32,6 +33,8 @@ the API server has its own fairness and answers 429 when it is overloaded, and t
 SERVICE_SUFFIX = "-webhook-service"
 METRICS_SUFFIX = "-controller-manager-metrics-service"
 VISIBILITY_SUFFIX = "-visibility-server"
+UI_SUFFIX = "-ui"
+UI_PORT = 8445
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,10 @@ class Setup:
     `health` is a separate port with plain HTTP, `metrics` one with TLS for clients with the right to read them; on a
     local address it has plain HTTP for any client. Without them, the main port answers probes, and outside of a cluster
     metrics too: inside it, clients of the webhooks should not read them. `visibility` is the port of the visibility
-    API, None if that is off. `mounted` is whether `cert_dir` has certificates of another program; otherwise it has
-    Seiretsu's CA, and if it is None the Secret has it. With `client_ca` only clients with a certificate of this CA (and
-    one of `client_names`, if there are any) may call hooks.
+    API, `ui` that of the page, None if these are off; `ui_proxy` is who may name the users of the page. `mounted` is
+    whether `cert_dir` has certificates of another program; otherwise it has Seiretsu's CA, and if it is None the Secret
+    has it. With `client_ca` only clients with a certificate of this CA (and one of `client_names`, if there are any)
+    may call hooks.
     """
 
     bind: Address
@@ -74,6 +78,8 @@ class Setup:
     health: Address | None = None
     metrics: Address | None = None
     visibility: Address | None = None
+    ui: Address | None = None
+    ui_proxy: FrontProxy = field(default_factory=FrontProxy)
     readiness: str = "readyz"
     liveness: str = "healthz"
     tls_minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
@@ -98,7 +104,11 @@ class Setup:
             host = _reachable(self.bind.host)
             return tuple(dict.fromkeys((host, *local, socket.gethostname().lower())))
         qualified = f"{self.service}.{self.namespace}.svc"
-        others = (METRICS_SUFFIX, *((VISIBILITY_SUFFIX,) if self.visibility else ()))
+        others = (
+            METRICS_SUFFIX,
+            *((VISIBILITY_SUFFIX,) if self.visibility else ()),
+            *((UI_SUFFIX,) if self.ui else ()),
+        )
         services = [f"{self.configuration_prefix}{suffix}.{self.namespace}.svc" for suffix in others]
         return (qualified, f"{qualified}.cluster.local", f"{self.service}.{self.namespace}", *services, *local)
 
@@ -151,6 +161,8 @@ def decide(options: SetupOptions, loaded: Loaded, environment: Mapping[str, str]
         health=health,
         metrics=metrics,
         visibility=_visibility(loaded),
+        ui=_ui(options, configuration),
+        ui_proxy=_ui_proxy(configuration),
         readiness=configuration.health.readiness_endpoint_name.strip("/") or "readyz",
         liveness=configuration.health.liveness_endpoint_name.strip("/") or "healthz",
         tls_minimum=tls.minimum(configuration.tls),
@@ -229,6 +241,36 @@ def _visibility(loaded: Loaded) -> Address | None:
     if "visibility_server" not in configuration.model_fields_set or not loaded.gates["VisibilityOnDemand"]:
         return None
     return Address(served.bind_address, served.bind_port)
+
+
+def _ui(options: SetupOptions, configuration: Configuration) -> Address | None:
+    wanted = configuration.seiretsu.ui
+    default = "127.0.0.1:0" if options.install else f"0.0.0.0:{UI_PORT}"
+    return Address.parse(wanted.bind_address or default) if wanted.enable else None
+
+
+def _ui_proxy(configuration: Configuration) -> FrontProxy:
+    """Returns how the proxy of the page identifies itself; nobody may name users without it."""
+    wanted = configuration.seiretsu.ui.proxy
+    if not configuration.seiretsu.ui.enable or wanted is None:
+        return FrontProxy()
+    authority = Path(wanted.client_ca_file).read_bytes()
+    try:
+        if not pki.read_certificates(authority):
+            raise ValueError(f"seiretsu.ui.proxy.clientCaFile: there is no certificate in {wanted.client_ca_file}")
+    except pki.CertificateError as error:
+        raise ValueError(f"seiretsu.ui.proxy.clientCaFile: {wanted.client_ca_file}: {error}") from None
+    return FrontProxy(
+        ca=authority,
+        names=tuple(wanted.allowed_names),
+        user=_lower(wanted.username_headers),
+        group=_lower(wanted.group_headers),
+        extra=_lower(wanted.extra_headers_prefix),
+    )
+
+
+def _lower(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(each.lower() for each in names)
 
 
 def _own_port(text: str, *, wanted: bool) -> Address | None:

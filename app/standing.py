@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final
 
 from api import names, resources, visibility
 from api.objects import Key, Raw, Resource
 from api.visibility import Page, VisibilityRequest
 from app.access import UNREVIEWED, Reviews, User
 from app.limits import RefusedCallError
+from app.pieces import in_pieces
 from core.explain import document, standing
 from core.explain.analysis import Audience, ExplanationBounds, explain_in_steps
 from core.explain.explanation import Explanation
@@ -34,8 +35,6 @@ BOUNDS: Final = ExplanationBounds(queues=100, holders=400, tries=24, nodes=1_000
 """What an explanation may cost: 24 cycles of a millisecond or two, between which other requests are answered."""
 MOST_NAMESPACES: Final = 5
 """Of so many namespaces it is asked whether a user may read their workloads, if he may not read all."""
-PIECE_SECONDS: Final = 0.000_5
-_Result = TypeVar("_Result")
 
 
 class Standings:
@@ -79,7 +78,7 @@ class Standings:
         steps = standing.waiting(self._lookup.state, queue, order, page.offset, page.limit, sight)
         return [
             {"metadata": visibility.workload_metadata(raw), **shown, **self._expected(key)}
-            for key, shown in await _in_pieces(steps)
+            for key, shown in await in_pieces(steps)
             if (raw := self._raw(key)) is not None
         ]
 
@@ -123,14 +122,14 @@ class Standings:
                 kept = order if wanted == name else self._orders.kept(wanted, self._monotonic())
                 return kept.entries if kept is not None else ()
 
-            return await _in_pieces(explain_in_steps(state, key, self._clock(), Audience(sight, BOUNDS, in_order)))
+            return await in_pieces(explain_in_steps(state, key, self._clock(), Audience(sight, BOUNDS, in_order)))
 
     async def _order(self, name: str, workload: Key | None = None) -> Order:
         """Returns the order of a ClusterQueue, not older than a second, with a workload in it if that waits there."""
         now = self._monotonic()
         kept = self._orders.kept(name, now)
         if kept is None or (workload is not None and not kept.has(workload)):
-            kept = await _in_pieces(self._orders.computed(name, now))
+            kept = await in_pieces(self._orders.computed(name, now))
         return kept
 
     async def _sight(self, user: User, reviews: Reviews, key: Key) -> Sight:
@@ -172,20 +171,3 @@ async def _no() -> bool:
 def _listing(resource: Resource, namespace: str = "") -> Mapping[str, str]:
     attributes = {"verb": "list", "group": resource.group, "version": resource.version, "resource": resource.plural}
     return {**attributes, "namespace": namespace}
-
-
-async def _in_pieces(steps: Generator[None, None, _Result]) -> _Result:
-    """Runs steps to their end, and after some of them leaves the event loop to others for as long as these took."""
-    try:
-        started = time.perf_counter()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: _Result = end.value
-                return found
-            if (taken := time.perf_counter() - started) > PIECE_SECONDS:
-                await asyncio.sleep(taken)
-                started = time.perf_counter()
-    finally:
-        steps.close()

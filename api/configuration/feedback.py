@@ -13,6 +13,7 @@ from api.configuration.base import Duration, Section
 from api.configuration.forecast import Forecast
 from api.configuration.guard import Guard
 from api.configuration.history import History
+from api.configuration.ui import Ui
 from api.v1beta2.base import LabelSelector
 
 Action = Literal["Ignore", "Warn", "Deny"]
@@ -108,3 +109,5 @@ class SeiretsuSection(Section):
     """Where the PriorityClasses of Kubernetes (`system-`) of pods order the queue; `*` is everywhere, as in Kueue."""
     terminating_pods_timeout: Duration = timedelta(minutes=5)
     """How long a stopped job keeps its quota while its pods terminate; with 0 it releases it before, as in Kueue."""
+    ui: Ui = Field(default_factory=Ui)
+    """The page for people."""

@@ -327,3 +327,28 @@ def test_helm_3_refuses_wrong_values_too() -> None:
     told = refusal({"controllerManager": {"replicas": "two"}, "crds": {"olderVersions": ["v1beta3"]}}, "helm3")
     assert "/controllerManager/replicas" in told
     assert "/crds/olderVersions/0" in told
+
+
+def test_the_page_has_a_port_a_service_and_the_right_to_ask_who_looks() -> None:
+    def kinds(found: list[Raw]) -> set[tuple[str, str]]:
+        return {(each["kind"], each["metadata"]["name"]) for each in found}
+
+    off = render(set_values="metrics.serviceMonitor.interval=1m", **configured("metrics: {bindAddress: '0'}"))
+    on = render(
+        set_values="ui.enabled=true,ui.proxy.secretName=sso,ui.proxy.names={gate}",
+        **configured("metrics: {bindAddress: '0'}"),
+    )
+    added = kinds(on) - kinds(off)
+    assert ("Service", "seiretsu-ui") in added
+    assert ("ClusterRole", "seiretsu-metrics-auth-role") in added
+    config = only(on, "ConfigMap", "seiretsu-config")["data"]["controller_manager_config.yaml"]
+    section = yaml.safe_load(config)["seiretsu"]["ui"]
+    assert section == {
+        "enable": True,
+        "bindAddress": "0.0.0.0:8445",
+        "proxy": {"clientCaFile": "/etc/seiretsu-ui-proxy/ca.crt", "allowedNames": ["gate"]},
+    }
+    (container,) = only(on, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {"name": "ui", "containerPort": 8445, "protocol": "TCP"} in container["ports"]
+    assert 8445 in [port["port"] for rule in only(on, "NetworkPolicy")["spec"]["ingress"] for port in rule["ports"]]
+    assert "ui" not in str(only(off, "Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"])

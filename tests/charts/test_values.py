@@ -134,6 +134,11 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "webhooks.clientCA.names": (["kube-apiserver"], "--client-name=kube-apiserver"),
     "visibility.enabled": (True, "kind: APIService"),
     "visibility.port": (4443, "port: 4443"),
+    "ui.enabled": (True, "name: ui"),
+    "ui.port": (4445, "port: 4445"),
+    "ui.from": ([{"ipBlock": {"cidr": "192.0.2.9/32"}}], "cidr: 192.0.2.9/32"),
+    "ui.proxy.secretName": ("people-gate", "secretName: people-gate"),
+    "ui.proxy.names": (["people-gate"], "- people-gate"),
     "enableVisibilityAPF": (True, "kind: PriorityLevelConfiguration"),
 }
 """By value: another one that is valid, and what the chart then renders. All are given at once."""

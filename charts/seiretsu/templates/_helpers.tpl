@@ -57,6 +57,20 @@ true
 {{- end -}}
 {{- end -}}
 
+{{- /* "true" if the page is served: by the value, or by the section in the Configuration. */ -}}
+{{- define "seiretsu.paged" -}}
+{{- $configuration := fromYaml .Values.managerConfig.controllerManagerConfigYaml -}}
+{{- $section := default (dict) (default (dict) $configuration.seiretsu).ui -}}
+{{- if hasKey $section "enable" | ternary $section.enable (default (dict) .Values.ui).enabled -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- /* The name is known to the app, which puts it into its certificate. */ -}}
+{{- define "seiretsu.uiService" -}}
+{{ include "seiretsu.fullname" . }}-ui
+{{- end -}}
+
 {{- define "seiretsu.webhookSecret" -}}
 {{ include "seiretsu.fullname" . }}-webhook-server-cert
 {{- end -}}
@@ -128,6 +142,13 @@ info
 {{- $asks := hasKey $requests "enable" | ternary $requests.enable .Values.provisioningRequests.enabled -}}
 {{- $mirrors := hasKey $queues "enable" | ternary $queues.enable (has "v1alpha1" (default (list) .Values.crds.olderVersions)) -}}
 {{- $_ := set $own "seiretsu" (dict "provisioningRequests" (dict "enable" $asks) "queues" (dict "enable" $mirrors)) -}}
+{{- if include "seiretsu.paged" . -}}
+{{- $page := dict "enable" true "bindAddress" (default "0.0.0.0:8445" (default (dict) $section.ui).bindAddress) -}}
+{{- if .Values.ui.proxy.secretName -}}
+{{- $_ := set $page "proxy" (dict "clientCaFile" "/etc/seiretsu-ui-proxy/ca.crt" "allowedNames" (default (list) .Values.ui.proxy.names)) -}}
+{{- end -}}
+{{- $_ := set $own.seiretsu "ui" $page -}}
+{{- end -}}
 {{- $gates := dict -}}
 {{- range .Values.controllerManager.featureGates -}}
 {{- $_ := set $gates .name .enabled -}}
@@ -190,6 +211,7 @@ webhook: {{ default 9443 (default (dict) $configuration.webhook).port }}
 health: {{ $health | splitList ":" | last }}
 metrics: {{ $metrics | splitList ":" | last | default 0 }}
 visibility: {{ (default (dict) $configuration.visibilityServer).bindPort | default 0 }}
+ui: {{ (default (dict) (default (dict) $configuration.seiretsu).ui).bindAddress | default ":0" | splitList ":" | last }}
 {{- end -}}
 
 {{- /* A number of replicas, or a percentage of them: list of it, the replicas, and 99 to round up or 0 to round down. */ -}}
@@ -259,6 +281,9 @@ visibility: {{ (default (dict) $configuration.visibilityServer).bindPort | defau
 {{- end -}}
 {{- if and (include "seiretsu.visible" .) (include "seiretsu.mountsCertificate" .) (not .Values.enableCertManager) -}}
 {{- fail "visibility.enabled (or visibilityServer, or enableVisibilityAuthReaderRoleBinding) with internalCertManagement.enable: false needs enableCertManager: true: nobody else writes the CA of your certificate into the APIServices" -}}
+{{- end -}}
+{{- if and .Values.ui.proxy.names (not .Values.ui.proxy.secretName) -}}
+{{- fail "ui.proxy.secretName is required with ui.proxy.names: without a CA no proxy can prove who it is" -}}
 {{- end -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.name is required with serviceAccount.create: false" -}}

@@ -1,0 +1,58 @@
+"""The page as a part of the process: what it shows, and the listener that serves it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import secrets
+import ssl
+from dataclasses import dataclass
+
+from app.access import Reviews
+from app.page import assets
+from app.page.answers import Answers
+from app.page.application import PageApplication
+from app.page.stream import Hub
+from app.page.topics import Changes
+from app.server import Address, Listener
+from app.visibility import FrontProxy
+from controller.cache.caches import Caches
+from core.forecast.run_times import RunTimes
+from core.state.lookup import Lookup
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the page shows: the caches, and how much longer workloads run, None if that is not learned."""
+
+    caches: Caches
+    run_times: RunTimes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPage:
+    """The listener of the page, and the hub of its streams, which is to be run in a task."""
+
+    hub: Hub
+    listener: Listener
+
+    @property
+    def url(self) -> str:
+        """The address for a browser, when the port is open."""
+        return f"{'https' if self.listener.tls else 'http'}://{self.listener.bound or self.listener.address}/"
+
+
+def served_page(
+    shown: Shown,
+    lookup: Lookup,
+    reviews: Reviews,
+    address: Address,
+    tls: ssl.SSLContext | None,
+    proxy: FrontProxy,
+) -> ServedPage:
+    """Returns the page, which follows the caches from now on. Reads its files."""
+    changes = Changes(shown.caches)
+    hub = Hub(changes.topic, changes.forget, epoch=secrets.token_hex(4))
+    changes.connect(hub)
+    answers = Answers(shown.caches, lookup, shown.run_times, version=importlib.metadata.version("seiretsu"))
+    app = PageApplication(answers, hub, reviews, assets.load(), proxy=proxy, ready=lambda: lookup.synced)
+    return ServedPage(hub, Listener(app, address, tls))

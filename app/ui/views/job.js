@@ -1,0 +1,5 @@
+import { h } from '../dom.js';
+
+export function job() {
+  return { title: 'job', element: h('p', null, 'later') };
+}

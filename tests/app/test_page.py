@@ -1,0 +1,269 @@
+"""The page as its users and their browsers meet it: who sees what, what is sent, what a browser is told about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from api import resources
+from api.objects import Raw
+from app.connection import CLIENT
+from app.page import topics
+from app.page.assets import FOLDER
+from app.page.stream import GZIP_HEAD
+from app.visibility import FrontProxy
+from tests.paged_example import USERS, example
+from tests.paging import EVERYTHING, PagedCluster, reader
+
+PATHS = (
+    "/api/me",
+    "/api/queues/vision",
+    "/api/queues/vision/line",
+    "/api/queues/vision/running",
+    "/api/namespaces/vision/queues/main",
+    "/api/namespaces/vision/queues/main/line",
+    "/api/namespaces/vision/queues/main/running",
+    "/api/namespaces/speech/queues/main",
+    "/api/namespaces/speech/queues/main/line",
+    "/api/stream?topic=queues",
+    "/api/stream?topic=cohorts",
+    "/api/stream?topic=namespace:vision",
+    "/api/stream?topic=namespace:speech",
+    "/api/stream?topic=workload:vision/job-train-0",
+)
+SEEN: Mapping[str, tuple[str, ...]] = {
+    "admin": PATHS,
+    "tenant": ("/api/me", *(path for path in PATHS if "namespaces/vision" in path or ":vision" in path)),
+    "viewer": ("/api/me", "/api/namespaces/speech/queues/main", "/api/stream?topic=namespace:speech"),
+    "nobody": ("/api/me",),
+    "": (),
+}
+"""What each user is answered; '' has no token that the API server knows."""
+
+
+class Browser:
+    """Requests to the page without a connection; ``client`` is the name in the client certificate."""
+
+    def __init__(self, cluster: PagedCluster, proxy: FrontProxy | None = None, client: str | None = None) -> None:
+        self.page = cluster.page(proxy)
+        self.client = client
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            await send(message)
+            if len(message.get("body", b"")) > len(GZIP_HEAD) and message.get("more_body"):
+                self.page.hub.close()  # a stream: its first rows have been sent
+
+        await self.page.listener.app({**scope, "state": {CLIENT: self.client}}, receive, sent)
+
+    async def get(self, path: str, user: str = "admin", **headers: str) -> httpx.Response:
+        given = {"authorization": f"Bearer {user}", **{key.replace("_", "-"): value for key, value in headers.items()}}
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(self), base_url="https://here") as client:
+            return await client.get(path, headers=given)
+
+
+def events(text: str) -> list[Raw]:
+    found: list[Raw] = [json.loads(data) for data in re.findall(r"^data: (.*)$", text, re.MULTILINE)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> PagedCluster:
+    return example()
+
+
+@pytest.mark.parametrize("user", [*USERS, ""])
+@pytest.mark.parametrize("path", PATHS)
+async def test_each_user_is_answered_what_his_rights_show(cluster: PagedCluster, path: str, user: str) -> None:
+    found = await Browser(cluster).get(path, user or "unknown")
+    refused = 403 if user else 401
+    assert found.status_code == (200 if path in SEEN[user] else refused), found.text
+
+
+NAMES = {
+    "cluster-wide": ("genomics", "weather", "nightly", "organisation", "research"),
+    "speech": ("train-large", 'job-train-1"'),
+    "vision": ("train-detector", "sweep-a"),
+}
+ALLOWED = {"admin": {*NAMES}, "tenant": {"vision"}, "viewer": set[str](), "nobody": set[str]()}
+
+
+@pytest.mark.parametrize("user", list(USERS))
+async def test_no_answer_has_a_name_that_kubectl_would_not_show(cluster: PagedCluster, user: str) -> None:
+    for path in PATHS:
+        text = (await Browser(cluster).get(path, user)).text
+        if user in text and path == "/api/me":
+            text = text.replace(f'"user":"{user}"', "")
+        for group, names in NAMES.items():
+            if group not in ALLOWED[user]:
+                assert not [name for name in names if name in text], (user, path)
+
+
+async def test_workloads_of_other_namespaces_are_counted_in_their_places(cluster: PagedCluster) -> None:
+    rights = (*reader("", "clusterqueues"), *reader("ops", "workloads"))
+    cluster.api.users["ann"] = rights
+    found = (await Browser(cluster).get("/api/queues/vision/line?limit=3", "ann")).json()
+    assert found["total"] == 15
+    assert found["rows"] == [{"position": number, "priority": 100, "hidden": True} for number in range(3)]
+    mine = (await Browser(cluster).get("/api/queues/nightly/line", "ann")).json()
+    assert [row["name"] for row in mine["rows"]] == [f"job-nightly-{number}" for number in (2, 1, 0)]
+    running = (await Browser(cluster).get("/api/queues/vision/running", "ann")).json()
+    assert running["rows"] == [{"priority": 0, "hidden": True}] * 3
+
+
+async def test_a_row_of_the_line_says_why_it_waits_and_what_it_asks(cluster: PagedCluster) -> None:
+    found = (await Browser(cluster).get("/api/queues/vision/line?offset=1&limit=1")).json()
+    (row,) = found["rows"]
+    assert (row["position"], row["job"], row["priority"], row["pods"]) == (1, "eval-20", 100, 8)
+    assert {each["resource"]: each["text"] for each in row["asks"]}["nvidia.com/gpu"] == "32"
+    assert "insufficient unused quota for nvidia.com/gpu in flavor h100, 32 more needed" in row["message"]
+
+
+async def test_a_running_workload_has_an_expected_end(cluster: PagedCluster) -> None:
+    found = (await Browser(cluster).get("/api/queues/genomics/running")).json()
+    assert found["rows"][0]["ends"] == {"p10": 1140.0, "p50": 3300.0, "p90": 5460.0, "restsOn": "similar jobs"}
+
+
+@pytest.mark.parametrize("path", ["/", "/ui/main.js", "/api/me", "/api/nothing", "/elsewhere", "/ui/../app/page.py"])
+async def test_every_answer_forbids_code_of_others(cluster: PagedCluster, path: str) -> None:
+    found = await Browser(cluster).get(path)
+    policy = found.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert found.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_nothing_can_be_written(cluster: PagedCluster, method: str) -> None:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(Browser(cluster)), base_url="https://here") as client:
+        found = await client.request(method, "/api/queues/vision", headers={"authorization": "Bearer admin"})
+    assert found.status_code == 405
+
+
+async def test_pages_of_other_sites_get_no_answer(cluster: PagedCluster) -> None:
+    found = await Browser(cluster).get("/api/me", sec_fetch_site="cross-site")
+    assert (found.status_code, found.json()["message"]) == (403, "only the page itself may ask this server")
+
+
+async def test_a_file_is_sent_once(cluster: PagedCluster) -> None:
+    first = await Browser(cluster).get("/ui/main.js", "nobody")
+    assert (first.status_code, first.headers["content-encoding"]) == (200, "gzip")
+    again = await Browser(cluster).get("/ui/main.js", "nobody", if_none_match=first.headers["etag"])
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_no_file_refers_to_another_server_or_has_code_in_html() -> None:
+    allowed = {"http://www.w3.org/2000/svg"}
+    for path in FOLDER.rglob("*"):
+        if path.suffix in (".js", ".css", ".html") and "vendor" not in path.parts:
+            text = path.read_text()
+            assert set(re.findall(r"https?://[^\s'\"`)]+", text)) <= allowed, path
+            assert "innerHTML" not in text, path
+            assert "eval(" not in text, path
+    index = (FOLDER / "index.html").read_text()
+    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*src=)", index)
+
+
+PROXY = FrontProxy(
+    ca=b"a CA", names=("sso",), user=("x-remote-user",), group=("x-remote-group",), extra=("x-remote-extra-",)
+)
+
+
+@pytest.mark.parametrize(
+    ("client", "status"),
+    [("sso", 200), ("other", 401), (None, 401)],
+    ids=["the proxy", "another one", "no certificate"],
+)
+async def test_headers_name_a_user_only_if_the_proxy_proves_itself(
+    cluster: PagedCluster, client: str | None, status: int
+) -> None:
+    browser = Browser(cluster, PROXY, client)
+    found = await browser.get("/api/me", "unknown", x_remote_user="admin")
+    assert found.status_code == status
+    if status == 200:
+        assert found.json()["user"] == "admin"
+
+
+async def test_rights_are_asked_for_once_in_some_seconds(cluster: PagedCluster) -> None:
+    browser = Browser(cluster)
+    await browser.get("/api/queues/vision")
+    before = len(cluster.api.reviews)
+    await browser.get("/api/queues/vision")
+    assert len(cluster.api.reviews) == before
+
+
+async def test_before_the_caches_are_read_the_page_says_so() -> None:
+    cluster = PagedCluster(users={"admin": EVERYTHING})
+    found = await Browser(cluster).get("/api/me")
+    assert found.status_code == 503
+
+
+@pytest.mark.parametrize("text", ["", "queues:x", "namespace", "namespace:", "workload:a", "nodes", "queues:"])
+async def test_what_is_no_topic_is_refused(cluster: PagedCluster, text: str) -> None:
+    if text != "queues:":  # as it is written without a name
+        with pytest.raises(ValueError, match="no topic"):
+            topics.read(text)
+        assert (await Browser(cluster).get(f"/api/stream?topic={text}")).status_code == 400
+
+
+async def test_a_stream_begins_with_all_rows_of_its_topics(cluster: PagedCluster) -> None:
+    found = events((await Browser(cluster).get("/api/stream?topic=queues&topic=namespace:ops")).text)
+    rows = {event["topic"]: [row["name"] for row in event["all"]] for event in found}
+    assert sorted(rows["queues"]) == ["genomics", "nightly", "sandbox", "speech", "vision", "weather"]
+    assert sorted(rows["namespace:ops"]) == ["nightly", "sandbox"]
+
+
+async def test_a_change_is_sent_to_all_viewers_as_the_same_bytes() -> None:
+    cluster = example()
+    page = cluster.page()
+    running = asyncio.ensure_future(page.hub.run())
+    names = [topics.read("queues")]
+    try:
+        viewers = [page.hub.follow(names) for _ in range(3)]
+        for viewer in viewers:
+            (first,) = await anext(viewer)
+            assert first.number == 0
+        cluster.workload("vision", "job-new", "main", {"cpu": "1"}, age=0)
+        frames = [(await anext(viewer))[0] for viewer in viewers]
+        assert frames[0] is frames[1] is frames[2]
+        (event,) = events(frames[0].text.decode())
+        assert [(row["name"], row["pending"], row["v"]) for row in event["put"]] == [("vision", 16, 1)]
+        queue = cluster.caches.cluster_queues.get(("", "sandbox"))
+        assert queue is not None
+        cluster.delete(resources.CLUSTER_QUEUES, queue)
+        (event,) = events((await anext(viewers[0]))[0].text.decode())
+        assert event["gone"] == ["sandbox"]
+        for viewer in viewers:
+            await viewer.aclose()
+        assert page.hub.viewers == 0
+    finally:
+        running.cancel()
+
+
+async def test_what_others_of_the_cohort_lend_follows_their_usage() -> None:
+    cluster = example()
+    page = cluster.page()
+    running = asyncio.ensure_future(page.hub.run())
+    try:
+        viewer = page.hub.follow([topics.read("queues")])
+        await anext(viewer)
+        gone = cluster.caches.workloads.get(("genomics", "job-align-0"))
+        assert gone is not None
+        cluster.delete(resources.WORKLOADS, gone)
+        told: dict[str, Any] = {}
+        while "nightly" not in told:
+            for frame in await anext(viewer):
+                told |= {row["name"]: row for event in events(frame.text.decode()) for row in event["put"]}
+        assert "genomics" in told
+        await viewer.aclose()
+    finally:
+        running.cancel()
