@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from ipaddress import ip_network
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy, 
 from core.multikueue.group import Policy
 from core.multikueue.kubeconfig import NOTHING, Allowed
 from core.multikueue.profile import Provider
+from core.notifications.model import NotificationKind, NotificationPolicy, Recipient
 from core.topology.health import FailureRules
 from core.wire import decode, pod_requests
 from core.wire.decode import WorkloadContext
@@ -143,6 +145,15 @@ class HistorySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NotificationSettings:
+    """The section ``seiretsu.notifications``; off without recipients."""
+
+    recipients: tuple[Recipient, ...] = ()
+    policy: NotificationPolicy = field(default_factory=NotificationPolicy)
+    source: str = "/seiretsu"
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerSettings:
     """The defaults are those of Kueue. Retention is in seconds, None keeps objects without limit; without
     ``leader_election`` this process always leads. ``topologies`` is TopologyAwareScheduling; without ``node_failures``
@@ -180,6 +191,7 @@ class ControllerSettings:
     remembers_run_times: bool = False
     history: HistorySettings | None = None
     """What is recorded of workloads, and where; None records nothing."""
+    notifications: NotificationSettings = field(default_factory=NotificationSettings)
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -258,6 +270,40 @@ def from_configuration(
         expects_arrivals=configuration.seiretsu.forecast.arrivals,
         remembers_run_times=configuration.seiretsu.forecast.enable and configuration.seiretsu.forecast.remember,
         history=_history(configuration),
+        notifications=_notifications(configuration),
+    )
+
+
+def _notifications(configuration: Configuration) -> NotificationSettings:
+    section = configuration.seiretsu.notifications
+    recipients = tuple(
+        Recipient(
+            name=each.name,
+            url=each.url,
+            kinds=frozenset(NotificationKind(kind) for kind in each.types),
+            path_file=each.path_file or "",
+            header=(each.header.name, each.header.file) if each.header is not None else None,
+            ca_file=each.ca_file or "",
+            networks=tuple(ip_network(network) for network in each.networks),
+            namespaces=decode.selector(each.namespace_selector.model_dump(by_alias=True, exclude_none=True))
+            if each.namespace_selector is not None
+            else None,
+            rate_per_minute=each.rate_per_minute,
+            queue_length=each.queue_length,
+            body=each.body,
+        )
+        for each in section.receivers
+    )
+    return NotificationSettings(
+        recipients=recipients,
+        policy=NotificationPolicy(
+            wanted=frozenset(kind for each in recipients for kind in each.kinds),
+            waiting_seconds=section.waiting_after.total_seconds(),
+            overtaken_by=section.starving.overtaken_by,
+            evictions=section.loop.evictions,
+            within_seconds=section.loop.within.total_seconds(),
+        ),
+        source=section.source,
     )
 
 

@@ -14,6 +14,7 @@ from api.configuration.forecast import Forecast
 from api.configuration.guard import Guard
 from api.configuration.history import History
 from api.configuration.ui import Ui
+from api.configuration.notifications import Notifications
 from api.v1beta2.base import LabelSelector
 
 Action = Literal["Ignore", "Warn", "Deny"]
@@ -105,6 +106,8 @@ class SeiretsuSection(Section):
     """What is done about pods that run without quota."""
     history: History = Field(default_factory=History)
     """What is recorded of workloads after they are gone."""
+    notifications: Notifications = Field(default_factory=Notifications)
+    """Who is notified of what happens to workloads."""
     system_priority_namespaces: list[str] = Field(default_factory=lambda: ["kube-system"])
     """Where the PriorityClasses of Kubernetes (`system-`) of pods order the queue; `*` is everywhere, as in Kueue."""
     terminating_pods_timeout: Duration = timedelta(minutes=5)

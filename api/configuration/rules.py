@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final
 
 from api import duration, quantity, syntax
-from api.configuration import devices, expressions
+from api.configuration import devices, expressions, notifications
 from api.configuration.model import Configuration, CustomLabel
 from api.errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from api.names import DISPATCHER_INCREMENTAL, NAMESPACE_NAME_LABEL
@@ -267,6 +267,10 @@ def _history(configuration: Configuration) -> Iterator[FieldError]:
         yield invalid("seiretsu.history.directory", section.directory, "must be an absolute path")
 
 
+def _notifications(configuration: Configuration) -> Iterator[FieldError]:
+    yield from notifications.wrong(configuration.seiretsu.notifications, "seiretsu.notifications")
+
+
 _RULES: Final[tuple[Callable[[Configuration], Iterator[FieldError]], ...]] = (
     _wait_for_pods_ready,
     _external_frameworks,
@@ -282,4 +286,5 @@ _RULES: Final[tuple[Callable[[Configuration], Iterator[FieldError]], ...]] = (
     _custom_labels,
     _history,
     _feedback,
+    _notifications,
 )

@@ -41,6 +41,7 @@ from controller.metrics.counters import QueueingMetrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.series import Series
 from controller.multikueue.workloads import MultiKueueController
+from controller.notifications.notifications import Notifications
 from controller.reconcilers.churn import Churn
 from controller.reconcilers.guard import PodGuard
 from controller.reconcilers.jobs import JobReconciler
@@ -224,6 +225,12 @@ class Controller:
                 self.run_times = RememberedRunTimes(client, writer, forecasts, self.caches, self.settings.namespace)
         kept = self.settings.history
         self.history = History(self.caches, kept, registry) if kept is not None else None
+        told_whom = self.settings.notifications
+        self.notifications: Notifications | None = None
+        if told_whom.recipients:
+            self.notifications = Notifications(
+                self.caches, told_whom.recipients, told_whom.policy, told_whom.source, registry
+            )
         self.pod_owners = [
             PodOwnerReconciler(
                 each,
@@ -375,6 +382,10 @@ class Controller:
         for each in (self.waiting, self.not_running):
             for _ in each.everything():
                 await asyncio.sleep(0)
+        if self.notifications is not None:
+            self.notifications.connect()
+            for _ in self.notifications.everything():
+                await asyncio.sleep(0)
         if self.settings.policy.concurrent_admission:
             self.variants.connect()
             for _ in self.variants.everything():
@@ -390,6 +401,8 @@ class Controller:
             if self.history is not None:
                 group.create_task(self.history.run(), name="history")
             group.create_task(self.mirror.run(), name="queue-mirror")
+            if self.notifications is not None:
+                group.create_task(self.notifications.run(), name="notifications")
             group.create_task(self.waiting.run(), name="waiting")
             group.create_task(self.not_running.run(), name="not-running")
             if self.guard is not None:

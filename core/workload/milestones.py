@@ -193,7 +193,11 @@ def _started(ready: Condition) -> bool:
     return ready.status and ready.reason == names.PodsReadyReason.STARTED
 
 
-def _since_queued(workload: Workload, now: float) -> float:
-    """How long the workload has been queued: since its creation, or since it was queued again."""
+def queued_at(workload: Workload) -> float:
+    """Returns since when the workload has been queued: since its creation, or since it was queued again."""
     requeued = workload.condition(names.Condition.REQUEUED)
-    return max(0.0, now - (requeued.since if requeued is not None else workload.created))
+    return requeued.since if requeued is not None else workload.created
+
+
+def _since_queued(workload: Workload, now: float) -> float:
+    return max(0.0, now - queued_at(workload))

@@ -327,6 +327,39 @@ CASES = {
     "a key that is no text": ("1: x", ['line 1, column 1: Invalid value: "": not YAML: key 1 is not a string']),
     "two documents": ("a: b\n---\nc: d", ["Too many: 2: must have at most 1 item"]),
     "a list": ("- a", ['Invalid value: ["a"]: must be a mapping of fields to values']),
+    "notifications to where they may not go": (
+        """
+        seiretsu:
+          notifications:
+            waitingAfter: 5s
+            receivers:
+            - {name: a, url: "https://user:pass@example.com"}
+            - {name: a, url: "https://example.com/x?token=1"}
+            - {name: c, url: "http://example.com"}
+            - {name: d, url: "http://example.com", allowHttp: true, pathFile: secret}
+            - {name: e, url: "file:///etc/passwd", networks: [10.0.0.1/8]}
+            - {name: f, url: "https://example.com", header: {name: Host, file: /a}, body: {text: ["{nam}"]}}
+        """,
+        [
+            'seiretsu.notifications.waitingAfter: Invalid value: "5s": must be at least 1m',
+            "seiretsu.notifications.receivers[0].url: Forbidden: has a user or password; write it to the file"
+            " of header",
+            'seiretsu.notifications.receivers[1].name: Duplicate value: "a"',
+            "seiretsu.notifications.receivers[1].url: Forbidden: has a query or fragment; write the end of the"
+            " URL to the file of pathFile",
+            "seiretsu.notifications.receivers[2].url: Forbidden: http:// is neither encrypted nor"
+            " authenticated; use https:// or set allowHttp",
+            "seiretsu.notifications.receivers[3].url: Forbidden: a secret is not sent over http://; use https://",
+            'seiretsu.notifications.receivers[3].pathFile: Invalid value: "secret": must be an absolute path',
+            'seiretsu.notifications.receivers[4].url: Invalid value: "file": must be https://HOST[:PORT]/PATH',
+            'seiretsu.notifications.receivers[4].networks[0]: Invalid value: "10.0.0.1/8": must be a network'
+            " such as 10.96.0.0/12",
+            "seiretsu.notifications.receivers[5].header.name: Forbidden: Host is set by Seiretsu",
+            'seiretsu.notifications.receivers[5].body.text[0]: Invalid value: "{nam}": {nam} is no'
+            " placeholder; there are {clusterQueue}, {job}, {localQueue}, {message}, {name}, {namespace},"
+            " {priority}, {reason}, {text}, {time}, {type}",
+        ],
+    ),
 }
 
 

@@ -1,0 +1,1 @@
+"""Sends notifications to the receivers of the Configuration; ``core.notifications`` decides which."""
