@@ -142,21 +142,11 @@ _REMOVED: Final = frozenset(
 
 
 _NOT_BUILT: Final = {
-    "frameworks": (
-        "what that gate changes for its kind of job",
-        (
-            "DeferRayServiceFinalizationForRedisCleanup",
-            "FastQuotaReleaseInPodIntegration",
-            "PodIntegrationValidateGroupOwner",
-            "ValidateRayAndSparkJobUpdates",
-        ),
-    ),
     "others": (
         "that feature",
         (
             "FailureRecoveryPolicy",
             "SchedulerLibraryIntegration",
-            "ShortWorkloadNames",
         ),
     ),
 }

@@ -18,7 +18,7 @@ from api.metrics.custom_labels import PromotedLabel
 from core.devices.inventory import Inventory, RefusedClaims
 from core.devices.mapping import DeviceRules, device_rules
 from core.jobs.stopping import TERMINATING_SECONDS
-from core.jobs.workload import NOTHING_COPIED, Copied
+from core.jobs.workload import LONG_NAME, NOTHING_COPIED, SHORT_NAME, Copied
 from core.model import Requests, Selector
 from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy, TopologyPolicy
 from core.multikueue.group import Policy
@@ -172,6 +172,12 @@ class ControllerSettings:
     copied: Copied = NOTHING_COPIED
     retention_after_deactivation: float | None = None
     terminating_pods_timeout: float = TERMINATING_SECONDS
+    fast_release_of_pods: bool = False
+    """FastQuotaReleaseInPodIntegration: pods that terminate keep no quota, whatever the timeout is."""
+    validates_group_owners: bool = True
+    """PodIntegrationValidateGroupOwner."""
+    awaits_redis_cleanup: bool = True
+    """DeferRayServiceFinalizationForRedisCleanup."""
     leader_election: ElectionSettings | None = None
     multikueue: MultiKueueSettings = field(default_factory=MultiKueueSettings)
     provisioning_requests: bool = True
@@ -254,6 +260,9 @@ def from_configuration(
             kept.after_deactivated_by_kueue.total_seconds() if kept.after_deactivated_by_kueue is not None else None
         ),
         terminating_pods_timeout=configuration.seiretsu.terminating_pods_timeout.total_seconds(),
+        fast_release_of_pods=enabled("FastQuotaReleaseInPodIntegration", gates),
+        validates_group_owners=enabled("PodIntegrationValidateGroupOwner", gates),
+        awaits_redis_cleanup=enabled("DeferRayServiceFinalizationForRedisCleanup", gates),
         leader_election=_leader_election(configuration) if elect else None,
         multikueue=_multikueue(configuration),
         provisioning_requests=configuration.seiretsu.provisioning_requests.enable,
@@ -422,6 +431,7 @@ def _copied(configuration: Configuration) -> Copied:
         labels=frozenset({*configuration.integrations.label_keys_to_copy, *labels}),
         annotations=frozenset(each.annotation_key for each in sources if each.annotation_key),
         topology_requests=enabled("TopologyAwareScheduling", configuration.feature_gates),
+        longest_name=SHORT_NAME if enabled("ShortWorkloadNames", configuration.feature_gates) else LONG_NAME,
     )
 
 

@@ -313,6 +313,8 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
         return closest(name, lookup.local_queue_names(request.namespace)) if lookup.synced else None
 
     errors = metadata.on_create(new, settings.enabled, meant=meant)
+    if old is not None and _unchecked(kind, old, new, context):
+        return allow()
     if old is None:
         errors += kind.validate_create(new, settings.enabled)
         errors += _not_suspended(kind, new, request, context)
@@ -341,6 +343,14 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     if asked is not None and counts and response.allowed and uid and not request.dry_run:
         context.accepted.add(uid, asked, context.clock())
     return response
+
+
+def _unchecked(kind: JobKind, old: Raw, new: Raw, context: Context) -> bool:
+    """Whether a change of a job is not checked, as in Kueue: the job names no queue, or no longer one."""
+    settings = context.settings
+    if not kind.updates_checked_by_queue or settings.manage_jobs_without_queue_name or meta.queue_name(new):
+        return False
+    return not (settings.enabled("ValidateRayAndSparkJobUpdates") and meta.queue_name(old))
 
 
 def explain_immutable(kind: JobKind, request: Request, context: Context) -> Response:

@@ -53,7 +53,7 @@ from core.jobs.actions import (
 from core.jobs.decide import decide, earlier
 from core.jobs.groups import created_before_its_pods
 from core.jobs.kind import JobKind, owner_of
-from core.jobs.kinds import POD_GROUP, kind_at
+from core.jobs.kinds import POD, POD_GROUP, kind_at
 from core.jobs.kinds.pod_group import PodGroup
 from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owners import GROUP_OWNERS
@@ -182,7 +182,7 @@ class JobReconciler(Reconciler[_Decided]):
             self.caches.workloads.get(of_group),
             self.caches.get(of_group),
             self.caches.context(key.namespace).rules,
-            self.settings.terminating_pods_timeout,
+            self._terminating_timeout,
             self.settings.guard.injected,
         )
         if len(found) <= LARGE:
@@ -342,12 +342,20 @@ class JobReconciler(Reconciler[_Decided]):
             related=related,
             last_start=self.stops.observe(key, job, related, workloads),
             stopped_pods_gone=self.stops.gone,
-            terminating_timeout=self.settings.terminating_pods_timeout,
+            terminating_timeout=self._terminating_timeout,
+            awaits_cleanup=self.settings.awaits_redis_cleanup and kind.awaits_cleanup(job),
+            adopts_workloads=not self.settings.validates_group_owners,
             prebuilt_name=brought,
             prebuilt=self.caches.workloads.get(Key(key.namespace, named)) if named else None,
             successor=self._successor(Key(key.namespace, brought)) if brought else None,
             worker_checks=self._worker_checks() if kind is POD_GROUP else (),
         )
+
+    @property
+    def _terminating_timeout(self) -> float:
+        """How long pods keep the quota of a stopped job; not at all with FastQuotaReleaseInPodIntegration."""
+        fast = self.settings.fast_release_of_pods and self.kind is POD
+        return 0.0 if fast else self.settings.terminating_pods_timeout
 
     def _worker_checks(self) -> tuple[str, ...]:
         """The names of the AdmissionChecks of MultiKueue, if this controller decides them."""

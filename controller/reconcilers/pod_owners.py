@@ -177,19 +177,23 @@ class PodOwnerReconciler(Reconciler[_Basis]):
 
     def _steps(self, situation: _Basis) -> tuple[Iterator[Step | None], float | None]:
         """All that is to be done by what is known now, and after how many seconds time alone changes that."""
-        caches, asks = self.caches, self.managed.settings.copied.topology_requests
+        caches, copied = self.caches, self.managed.settings.copied
+        asks, longest = copied.topology_requests, copied.longest_name
         owner, pods, found = situation.owner, situation.pods, situation.workloads
         if self.kind is STATEFUL_SET:
             mine = (each for each in found if stateful_sets.is_workload_of(owner, each, pods))
             raw = next(mine, None)
             value = caches.get(key_of(raw)) if raw is not None else None
-            taken = raw is None and any(each["metadata"]["name"] == stateful_sets.name(owner) for each in found)
+            own = stateful_sets.name(owner, longest)
+            taken = raw is None and any(each["metadata"]["name"] == own for each in found)
             now = self.clock()
-            of_pods = stateful_sets.StatefulSetSituation(owner, pods, raw, value, caches.classes, now, asks, taken)
+            of_pods = stateful_sets.StatefulSetSituation(
+                owner, pods, raw, value, caches.classes, now, asks, taken, longest
+            )
             return stateful_sets.steps(of_pods), stateful_sets.settles_in(of_pods)
         existing = _Names(caches.workloads, owner["metadata"]["namespace"])
         of_set = leader_worker_sets.LeaderWorkerSetSituation(
-            owner, pods, found, caches.decoded, caches.classes, asks, existing
+            owner, pods, found, caches.decoded, caches.classes, asks, existing, longest
         )
         return leader_worker_sets.steps(of_set), None
 

@@ -18,6 +18,7 @@ from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
 from controller.kube.store import NOTIFIED_AT_ONCE
 from core.actions import Action, Create, Wait, Write, Writes
+from core.jobs.workload import LONG_NAME
 from core.model import ClusterQueue, Workload
 from core.model.events import failed
 from core.variants import rules
@@ -37,10 +38,17 @@ class Variants(Reconciler[VariantFamily]):
     workers = 5
 
     def __init__(
-        self, caches: Caches, writer: Writer, recorder: Recorder, *, clock: Callable[[], float] = time.time
+        self,
+        caches: Caches,
+        writer: Writer,
+        recorder: Recorder,
+        *,
+        longest_name: int = LONG_NAME,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__("variants", resources.WORKLOADS, writer, recorder, clock=clock)
         self.caches = caches
+        self.longest_name = longest_name
         self._refusals = Refusals(clock)
         self._refused: dict[Key, dict[str, float]] = {}
         """Until when no variant of a parent is created for a flavor."""
@@ -124,7 +132,7 @@ class Variants(Reconciler[VariantFamily]):
         evicting = frozenset(each.key for each in variants if state.is_evicting(each.key))
         now = self.clock()
         refused = frozenset(flavor for flavor, until in self._refused.get(key, {}).items() if until > now)
-        return VariantFamily(now, parent, raw, queue, members, evicting, refused)
+        return VariantFamily(now, parent, raw, queue, members, evicting, refused, self.longest_name)
 
     def decide(self, situation: VariantFamily) -> Action:
         """The next action about a parent and its variants."""

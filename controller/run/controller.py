@@ -172,7 +172,8 @@ class Controller:
         )
         told = Events(self._recorder, PROVISIONING)
         self.provisioning = Provisioning(self.caches, writer, told, self.settings)
-        self.variants = Variants(self.caches, writer, Events(self._recorder, VARIANTS))
+        longest = self.settings.copied.longest_name
+        self.variants = Variants(self.caches, writer, Events(self._recorder, VARIANTS), longest_name=longest)
         self.queues = QueueStatuses(self.caches, writer, budget=self.budget)
         self.mirror = QueueMirror(self.caches, writer)
         churn = Churn()

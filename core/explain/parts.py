@@ -78,7 +78,8 @@ def _of_stateful_set(owner: Raw, workloads: dict[str, Raw]) -> Parts | None:
 
 def _of_groups(owner: Raw, workloads: dict[str, Raw]) -> Iterator[Raw | None]:
     for index in range(leader_worker_sets.groups(owner)):
-        yield workloads.get(leader_worker_sets.name(owner, index))
+        named = (workloads.get(name) for name in leader_worker_sets.workload_names(owner, index))
+        yield next((raw for raw in named if raw is not None), None)
 
 
 def _of_pods(owner: Raw, objects: list[Raw], workloads: list[Raw]) -> Iterator[Raw | None]:

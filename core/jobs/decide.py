@@ -79,6 +79,8 @@ def unmanaged(s: JobSituation) -> Action | None:
     gone, or have ended where the job is these pods. A job that has quota is decided by its Workload in any case.
     """
     if meta.deleting(s.job):
+        if s.awaits_cleanup:
+            return Wait()
         if go := _finalizer_removal(s):
             return go
         left = 0.0

@@ -47,10 +47,23 @@ def members(s: JobSituation) -> Action | None:
     if done := _stopped(s.job.get("strangers", ()), s.now):
         return done
     if s.prebuilt is not None and not s.owns(s.prebuilt):
-        return _released(_ended(s)) or _stopped(s.job["members"], s.now) or _taken(s, s.prebuilt)
+        adoption = _adoption(s, s.prebuilt) if s.adopts_workloads else None
+        return adoption or _released(_ended(s)) or _stopped(s.job["members"], s.now) or _taken(s, s.prebuilt)
     if s.match is not None:
         return None if s.found.holds(Condition.FINISHED) else _kept(s, s.match)
     return None if s.workloads else _composed(s)
+
+
+def _adoption(s: JobSituation, raw: Raw) -> UpdateWorkload | None:
+    """Makes a Workload with the name of the group that of the group, unless an object controls it or it belongs to a
+    set: its quota is not that of the pods. Kueue would take that one, too.
+    """
+    if meta.controller(raw) is not None or serving_owners(raw) or meta.deleting(raw):
+        return None
+    if meta.annotations(raw).get(Annotation.IS_GROUP_WORKLOAD) == "true":
+        return None
+    patch = guarded({"metadata": {"annotations": {Annotation.IS_GROUP_WORKLOAD: "true"}}}, raw)
+    return UpdateWorkload.of(workload.key(raw), patch, "adopted")
 
 
 def _composed(s: JobSituation) -> Action | None:

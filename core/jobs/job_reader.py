@@ -192,6 +192,17 @@ class JobReader(Mirrored):
         """
         return False
 
+    updates_checked_by_queue: ClassVar[bool] = False
+    """Whether a change is checked only if the job names a queue after it, or with the feature gate
+    ValidateRayAndSparkJobUpdates before it.
+    """
+
+    def awaits_cleanup(self, job: Raw) -> bool:
+        """Whether a job that is being deleted keeps its quota until it is gone, because its controller still runs jobs
+        below it.
+        """
+        return False
+
     def skip_errors(self, job: Raw) -> list[FieldError]:
         """Returns the errors of a job that ``skip`` excludes, if it names a queue."""
         return []

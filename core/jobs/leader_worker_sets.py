@@ -54,12 +54,25 @@ class LeaderWorkerSetSituation:
     classes: PriorityClasses
     topology_requests: bool = False
     existing: Container[str] = frozenset()
+    longest_name: int = workload.LONG_NAME
+
+    def name(self, index: int | str, mine: Container[str]) -> str:
+        """The name of the Workload of a group, and of the group of its pods: one of ``mine`` keeps the name that it has
+        when the feature gate ShortWorkloadNames is switched.
+        """
+        both = workload_names(self.owner, index)
+        return next((each for each in both if each in mine), name(self.owner, index, self.longest_name))
 
 
-def name(owner: Raw, index: int | str) -> str:
-    """The name of the Workload of a group, and of the group of its pods."""
+def name(owner: Raw, index: int | str, longest: int = workload.LONG_NAME) -> str:
+    """The name of a new Workload of a group."""
     of = f"{owner['metadata']['name']}-{index}"
-    return workload.name_of(LEADER_WORKER_SET.resource, of, naming_uid(owner))
+    return workload.name_of(LEADER_WORKER_SET.resource, of, naming_uid(owner), longest=longest)
+
+
+def workload_names(owner: Raw, index: int | str) -> tuple[str, ...]:
+    """The names that the Workload of a group may have."""
+    return tuple(dict.fromkeys((name(owner, index), name(owner, index, workload.SHORT_NAME))))
 
 
 def steps(s: LeaderWorkerSetSituation) -> Iterator[Step | None]:
@@ -75,7 +88,7 @@ def steps(s: LeaderWorkerSetSituation) -> Iterator[Step | None]:
         index_of = meta.labels(pod).get(GROUP_INDEX)
         if index_of is None or meta.deleting(pod) or ended(pod):
             continue
-        group, size = name(s.owner, index_of), group_size(s.owner)
+        group, size = s.name(index_of, mine), group_size(s.owner)
         if group in mine or group not in s.existing:
             yield from marked(s.owner, pod, group, total=size, role=_role(s.owner, pod))
 
@@ -84,7 +97,7 @@ def _of_groups(s: LeaderWorkerSetSituation) -> Iterator[Step | None]:
     unwanted, created_now = {raw["metadata"]["name"]: raw for raw in s.workloads}, 0
     made_there = of_another_cluster(s.owner)
     for index in range(groups(s.owner)):
-        group = name(s.owner, index)
+        group = s.name(index, unwanted)
         known = unwanted.pop(group, None)
         if known is not None:
             yield _followed(s, known)

@@ -58,7 +58,8 @@ class MirroredGroups(MirroredOwner):
         """The Workload of the first group: the others are found by their annotations. A set may have many thousands."""
         if meta.controller(remote) is not None or not of_another_cluster(remote):
             return ()
-        return (Key(remote["metadata"]["namespace"], leader_worker_sets.name(remote, 0)),)
+        namespace = remote["metadata"]["namespace"]
+        return tuple(Key(namespace, each) for each in leader_worker_sets.workload_names(remote, 0))
 
 
 MIRRORED_OWNERS: Final = (MirroredOwner(STATEFUL_SET), MirroredGroups(LEADER_WORKER_SET))

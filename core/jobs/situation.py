@@ -43,7 +43,10 @@ class JobSituation:
     parents among the Workloads run, by the key of the parent. ``worker_checks``: the names of the admission checks by
     which Workloads run in other clusters. ``last_start``: what is remembered of the latest start of the job
     (``core.jobs.stopping``), ``stopped_pods_gone`` the uids of stopped jobs of which no pod was listed, and
-    ``terminating_timeout`` how long its pods may terminate, in seconds.
+    ``terminating_timeout`` how long its pods may terminate, in seconds. ``awaits_cleanup``: whether the job, which is
+    being deleted, keeps its quota until it is gone (DeferRayServiceFinalizationForRedisCleanup). ``adopts_workloads``:
+    whether a group of pods takes a Workload of its name that was not made for a group
+    (PodIntegrationValidateGroupOwner is off).
     """
 
     kind: JobKind
@@ -73,6 +76,8 @@ class JobSituation:
     last_start: LastStart | None = None
     stopped_pods_gone: Container[str] = frozenset()
     terminating_timeout: float = TERMINATING_SECONDS
+    awaits_cleanup: bool = False
+    adopts_workloads: bool = False
 
     @cached_property
     def outcome(self) -> Outcome | None:

@@ -55,12 +55,15 @@ class StatefulSetSituation:
     topology_requests: bool = False
     taken: bool = False
     """Whether the Workload with its name is that of another owner."""
+    longest_name: int = workload.LONG_NAME
 
 
-def workload_names(owner: Raw) -> tuple[str, str]:
-    """The names that its Workload may have: that of a new one, and that which older versions of Kueue gave."""
-    metadata = owner["metadata"]
-    return name(owner), workload.name_of(STATEFUL_SET.resource, metadata["name"], "")
+def workload_names(owner: Raw) -> tuple[str, ...]:
+    """The names that its Workload may have: that of a new one, that which older versions of Kueue gave, and the other
+    length of the first (feature gate ShortWorkloadNames).
+    """
+    older = workload.name_of(STATEFUL_SET.resource, owner["metadata"]["name"], "")
+    return tuple(dict.fromkeys((name(owner), older, name(owner, workload.SHORT_NAME))))
 
 
 def is_workload_of(owner: Raw, raw: Raw, pods: Iterable[Raw] = ()) -> bool:
@@ -76,16 +79,15 @@ def is_workload_of(owner: Raw, raw: Raw, pods: Iterable[Raw] = ()) -> bool:
     return not uids or any(meta.uid(pod) in uids for pod in pods)
 
 
-def name(owner: Raw) -> str:
+def name(owner: Raw, longest: int = workload.LONG_NAME) -> str:
     """The name of a new Workload."""
-    metadata = owner["metadata"]
-    return workload.name_of(STATEFUL_SET.resource, metadata["name"], naming_uid(owner))
+    return workload.name_of(STATEFUL_SET.resource, owner["metadata"]["name"], naming_uid(owner), longest=longest)
 
 
 def steps(s: StatefulSetSituation) -> Iterator[Step | None]:
     """Yields all that is to be done, at most one write for each object; None where nothing is to be done."""
     if s.taken:
-        yield taken(name(s.owner))
+        yield taken(name(s.owner, s.longest_name))
         return
     if (step := _workload(s)) is not None:
         yield step
@@ -108,7 +110,8 @@ def _workload(s: StatefulSetSituation) -> Step | None:
     if s.raw is None or s.value is None:
         if of_another_cluster(s.owner):
             return None
-        return created(STATEFUL_SET, s.owner, name(s.owner), _pod_sets(s), s.classes) if count else None
+        own = name(s.owner, s.longest_name)
+        return created(STATEFUL_SET, s.owner, own, _pod_sets(s), s.classes) if count else None
     if meta.annotations(s.raw).get(Annotation.IS_GROUP_WORKLOAD) != "true" or s.value.holds(Condition.FINISHED):
         return None
     if change := followed(s.owner, s.raw, s.classes) or _followed(s, s.raw, s.value, count):

@@ -20,18 +20,22 @@ from core.model import Key, Raw
 from core.wire.guard import guarded
 
 _HASH_LENGTH = 5
-_MAX_NAME = 253
+LONG_NAME: Final = 253
+SHORT_NAME: Final = 63
+"""So long may a name be with the feature gate ShortWorkloadNames: it is then the value of a label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a Workload gets from its job in addition to its pod sets: labels and annotations with these keys, and the
-    topology requests of its pod templates (feature gate TopologyAwareScheduling).
+    """What a Workload gets from its job in addition to its pod sets: labels and annotations with these keys, the
+    topology requests of its pod templates (feature gate TopologyAwareScheduling), and a name of at most so many
+    characters.
     """
 
     labels: frozenset[str] = frozenset()
     annotations: frozenset[str] = frozenset()
     topology_requests: bool = False
+    longest_name: int = LONG_NAME
 
 
 NOTHING_COPIED: Final = Copied()
@@ -43,31 +47,33 @@ def max_execution_seconds(job: Raw) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
-def name(kind: JobKind, job: Raw, *, elastic: bool = False, related: Sequence[Raw] = ()) -> str:
+def name(
+    kind: JobKind, job: Raw, *, elastic: bool = False, related: Sequence[Raw] = (), longest: int = LONG_NAME
+) -> str:
     """``kind-name-hash``: five hex digits over kind, group, name and uid distinguish names that would otherwise
-    collide, and for an elastic job its size.
+    collide, and for an elastic job its size. Of a name longer than ``longest`` the end before the hash is left out.
     """
     metadata = job["metadata"]
     more = [kind.slice_of(job, related)] if elastic else []
-    return name_of(kind.resource, metadata["name"], metadata["uid"], *more)
+    return name_of(kind.resource, metadata["name"], metadata["uid"], *more, longest=longest)
 
 
-def name_of(resource: Resource, job: str, uid: str, *more: str) -> str:
+def name_of(resource: Resource, job: str, uid: str, *more: str, longest: int = LONG_NAME) -> str:
     """The name of the Workload of an object with this name and uid."""
-    return _hashed(f"{resource.kind.lower()}-{job}", resource.kind, resource.group, job, uid, *more)
+    return _hashed(f"{resource.kind.lower()}-{job}", resource.kind, resource.group, job, uid, *more, longest=longest)
 
 
-def variant_name(parent: str, uid: str, flavor: str) -> str:
+def variant_name(parent: str, uid: str, flavor: str, *, longest: int = LONG_NAME) -> str:
     """The name of the variant for a flavor of the Workload with this name and uid: its name without the hash, with
     another one.
     """
     base = f"{parent.rpartition('-')[0] or parent}-variant-{flavor}"
-    return _hashed(base, names.Kind.WORKLOAD, names.GROUP, parent, uid, flavor)
+    return _hashed(base, names.Kind.WORKLOAD, names.GROUP, parent, uid, flavor, longest=longest)
 
 
-def _hashed(prefix: str, *of: str) -> str:
+def _hashed(prefix: str, *of: str, longest: int) -> str:
     digest = hashlib.sha1("\n".join(of).encode()).hexdigest()
-    return f"{prefix[: _MAX_NAME - 1 - _HASH_LENGTH]}-{digest[:_HASH_LENGTH]}"
+    return f"{prefix[: longest - 1 - _HASH_LENGTH]}-{digest[:_HASH_LENGTH]}"
 
 
 def manifest(
@@ -83,7 +89,7 @@ def manifest(
     """Returns the Workload to create for a job; ``priority`` is the result of ``core.workload.priority.of_job``. That
     of an elastic job may replace another one.
     """
-    metadata, own = job["metadata"], name(kind, job, elastic=elastic, related=related)
+    metadata, own = job["metadata"], name(kind, job, elastic=elastic, related=related, longest=copied.longest_name)
     parts = kind.parts(job)
     labels = _chosen(map(meta.labels, parts), copied.labels)
     if not label_value(metadata["uid"]):

@@ -17,7 +17,7 @@ from api.objects import key_of
 from api.resources import WORKLOADS
 from core.actions import Action, Create, Delete, Patch, Target, Wait, first, status
 from core.jobs import meta
-from core.jobs.workload import variant_name
+from core.jobs.workload import LONG_NAME, variant_name
 from core.model import ClusterQueue, Key, Migration, Raw, Workload
 from core.model.events import NORMAL, Event
 from core.model.workload import replace
@@ -56,6 +56,7 @@ class VariantFamily:
     members: tuple[tuple[Workload, Raw], ...] = ()
     evicting: frozenset[Key] = frozenset()
     refused: frozenset[str] = frozenset()
+    longest_name: int = LONG_NAME
 
     @cached_property
     def variants(self) -> tuple[Workload, ...]:
@@ -119,7 +120,7 @@ def created(f: VariantFamily) -> Action | None:
     missing = next((flavor for flavor in f.queue.flavors if flavor not in known), None)
     if missing is None:
         return None
-    made = manifest(f.raw, missing)
+    made = manifest(f.raw, missing, f.longest_name)
     text = f'Variant Workload "{key_of(made)}" created'
     event = Event(NORMAL, names.Event.CREATED_VARIANT, text)
     return Create(made, WORKLOADS, part=missing, why="create", events=(event,))
@@ -336,7 +337,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def manifest(raw: Raw, flavor: str) -> Raw:
+def manifest(raw: Raw, flavor: str, longest: int = LONG_NAME) -> Raw:
     """Returns the variant of a parent for a flavor, with a gate that keeps it from preempting others."""
     metadata, spec = raw["metadata"], raw["spec"]
     gates = [*(spec.get("preemptionGates") or ()), {"name": PreemptionGate.CONCURRENT_ADMISSION}]
@@ -346,7 +347,7 @@ def manifest(raw: Raw, flavor: str) -> Raw:
         "apiVersion": names.API_VERSION,
         "kind": names.Kind.WORKLOAD,
         "metadata": {
-            "name": variant_name(metadata["name"], metadata["uid"], flavor),
+            "name": variant_name(metadata["name"], metadata["uid"], flavor, longest=longest),
             "namespace": metadata["namespace"],
             "labels": {key: value for key, value in meta.labels(raw).items() if key not in _OWN},
             "annotations": {**kept, names.Annotation.ALLOWED_RESOURCE_FLAVORS: flavor},

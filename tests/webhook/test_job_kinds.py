@@ -256,6 +256,34 @@ def test_a_running_job_of_any_kind_keeps_its_queue_name(kind: JobKind) -> None:
     assert "field is immutable while the job runs" in found.causes[0].detail
 
 
+BY_QUEUE = [each for each in ALL if each.updates_checked_by_queue]
+
+
+@pytest.mark.parametrize("kind", BY_QUEUE, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize(
+    ("before", "after", "on", "checked"),
+    [
+        pytest.param(QUEUE, {}, True, True, id="removed, on"),
+        pytest.param(QUEUE, {}, False, False, id="removed, off"),
+        pytest.param({}, {}, True, False, id="never queued, on"),
+        pytest.param({}, QUEUE, False, True, id="added, off"),
+    ],
+)
+def test_updates_of_ray_and_spark_are_checked_by_queue(
+    kind: JobKind, before: Raw, after: Raw, *, on: bool, checked: bool
+) -> None:
+    """The gate ValidateRayAndSparkJobUpdates; a change of the priority class shows whether there is a check."""
+    assert {each.kind for each in BY_QUEUE} == {"RayCluster", "RayJob", "RayService", "SparkApplication"}
+    job = changed(EXAMPLES[kind], kind.suspend_path, kind.release(EXAMPLES[kind]).value)
+    old = changed(job, ("metadata", "labels"), before)
+    new = changed(job, ("metadata", "labels"), after | {"kueue.x-k8s.io/priority-class": "high"})
+    gates = {"ValidateRayAndSparkJobUpdates": on, "SparkApplicationIntegration": True}
+    settings = WebhookSettings(frameworks=frozenset({kind.framework}), gates=gates)
+    review = review_of(new, old=old, resource=kind.plural)
+    found = jobs.validate(kind, parse(orjson.dumps(review)), Context(settings, cluster()))
+    assert bool(found.causes) is checked
+
+
 @pytest.mark.parametrize("kind", [each for each in ALL if each.managed_by is not None], ids=lambda kind: kind.kind)
 @pytest.mark.parametrize("checked", [True, False], ids=["with worker clusters", "without"])
 def test_a_job_of_a_queue_with_worker_clusters_is_left_to_them(kind: JobKind, checked: bool) -> None:

@@ -56,6 +56,7 @@ class RayKind(JobKind):
     managed_by = ("spec", "managedBy")
     own_controller = "ray.io/kuberay-operator"
     elastic = True
+    updates_checked_by_queue = True
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:
         """Returns the pod set ``head``, and one for each group of workers."""
@@ -95,7 +96,7 @@ class RayKind(JobKind):
         cluster = at(job, self.pods_path)
         spec = template.get("spec") or {}
         containers = list(spec.get("containers") or ())
-        if containers and _fault_tolerant(job, cluster):
+        if containers and fault_tolerant(job, cluster):
             containers[0] = _at_least(containers[0], _REDIS_CLEANUP)
         if cluster.get("enableInTreeAutoscaling"):
             given = (cluster.get("autoscalerOptions") or {}).get("resources")
@@ -268,7 +269,8 @@ def active(cluster: Raw) -> bool:
     return state(cluster) not in ("", "suspended")
 
 
-def _fault_tolerant(job: Raw, cluster: Raw) -> bool:
+def fault_tolerant(job: Raw, cluster: Raw) -> bool:
+    """Whether the state of a cluster is kept in Redis, which is cleaned up at its end."""
     named = str(meta.annotations(job).get(_FAULT_TOLERANT) or "").lower() == "true"
     return named or cluster.get("gcsFaultToleranceOptions") is not None
 

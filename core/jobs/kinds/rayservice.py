@@ -12,9 +12,10 @@ from typing import Final
 from api.builtin import BOOLEAN, METADATA, TEXT, fields
 from api.objects import Resource
 from api.structural import Form
+from core.jobs import meta
 from core.jobs.fields import at
 from core.jobs.job_reader import Outcome, holds
-from core.jobs.kinds.raycluster import CLUSTER, RunsCluster, active, state
+from core.jobs.kinds.raycluster import CLUSTER, RunsCluster, active, fault_tolerant, state
 from core.model import Raw
 
 
@@ -50,6 +51,12 @@ class RayService(RunsCluster):
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """A service runs until it is deleted."""
         return None
+
+    def awaits_cleanup(self, job: Raw) -> bool:
+        """Whether KubeRay runs a Job that cleans up Redis before the deleted service is gone: below a service without
+        quota that Job would never start.
+        """
+        return meta.deleting(job) and fault_tolerant(job, at(job, self.pods_path) or {})
 
     def pods_ready(self, job: Raw, related: Sequence[Raw] = ()) -> bool:
         """Whether KubeRay reports it as ready, and all of its clusters."""

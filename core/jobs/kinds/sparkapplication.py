@@ -118,6 +118,7 @@ class SparkApplication(JobKind):
     pods_path = ("spec",)
     pods_field = "spec.executor.instances"
     prebuilt = False
+    updates_checked_by_queue = True
     topology_groups = False
     form = Form(
         fields(
