@@ -144,10 +144,7 @@ _REMOVED: Final = frozenset(
 _NOT_BUILT: Final = {
     "others": (
         "that feature",
-        (
-            "FailureRecoveryPolicy",
-            "SchedulerLibraryIntegration",
-        ),
+        ("SchedulerLibraryIntegration",),
     ),
 }
 """Gates of parts that are not implemented, with what each of them would enable."""

@@ -172,6 +172,8 @@ class ControllerSettings:
     copied: Copied = NOTHING_COPIED
     retention_after_deactivation: float | None = None
     terminating_pods_timeout: float = TERMINATING_SECONDS
+    recovers_from_failures: bool = False
+    """FailureRecoveryPolicy."""
     fast_release_of_pods: bool = False
     """FastQuotaReleaseInPodIntegration: pods that terminate keep no quota, whatever the timeout is."""
     validates_group_owners: bool = True
@@ -260,6 +262,7 @@ def from_configuration(
             kept.after_deactivated_by_kueue.total_seconds() if kept.after_deactivated_by_kueue is not None else None
         ),
         terminating_pods_timeout=configuration.seiretsu.terminating_pods_timeout.total_seconds(),
+        recovers_from_failures=enabled("FailureRecoveryPolicy", gates),
         fast_release_of_pods=enabled("FastQuotaReleaseInPodIntegration", gates),
         validates_group_owners=enabled("PodIntegrationValidateGroupOwner", gates),
         awaits_redis_cleanup=enabled("DeferRayServiceFinalizationForRedisCleanup", gates),

@@ -43,6 +43,7 @@ from controller.metrics.series import Series
 from controller.multikueue.workloads import MultiKueueController
 from controller.notifications.notifications import Notifications
 from controller.reconcilers.churn import Churn
+from controller.reconcilers.failure_recovery import FailureRecovery
 from controller.reconcilers.guard import PodGuard
 from controller.reconcilers.jobs import JobReconciler
 from controller.reconcilers.living import living_pods
@@ -209,6 +210,10 @@ class Controller:
         if rules is not None and self.settings.policy.topology is not None:
             people = Events(self._recorder, WORKLOADS)
             self.node_failures = NodeFailures(self.caches, writer, client, people, self.pods, rules)
+        self.failure_recovery: FailureRecovery | None = None
+        if self.settings.recovers_from_failures:
+            people = Events(self._recorder, WORKLOADS)
+            self.failure_recovery = FailureRecovery(self.caches, writer, client, people)
         self.ungater = TopologyUngater(self.caches, writer, client, self.metrics)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.forecasts: Forecasts | None = None
@@ -419,6 +424,9 @@ class Controller:
             group.create_task(ungating, name="topology-ungater")
             if self.node_failures is not None:
                 group.create_task(self._follow_node_failures(self.node_failures), name="node-failures")
+            if self.failure_recovery is not None:
+                self.failure_recovery.connect()
+                group.create_task(self.failure_recovery.run(), name="failure-recovery")
             for owners in self.pod_owners:
                 group.create_task(owners.run(), name=owners.resource.plural)
             for reconciler in self.jobs:

@@ -40,6 +40,9 @@ COUNTED: Final = (resources.PODS, ("list", "watch"))
 ENDED: Final = (resources.PODS._replace(plural=f"{resources.PODS.plural}/{STATUS}"), ("patch",))
 """Pods that wait for a failed node are ended."""
 
+FORCED: Final = (resources.PODS, ("list", "delete"))
+"""Pods that are stuck on unreachable nodes are ended, too, and deleted."""
+
 MIRRORED: Final = (resources.LOCAL_QUEUES, ("create",))
 """Each Queue of v0.1 has a LocalQueue."""
 
@@ -70,6 +73,7 @@ HEAD: Final = (
 )
 ELASTIC: Final = 'ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false"'
 VARIANTS: Final = 'eq (toString (get $gates "ConcurrentAdmission")) "true"'
+RECOVERY: Final = 'eq (toString (get $gates "FailureRecoveryPolicy")) "true"'
 GUARD: Final = 'ne (toString $guard.action) "Ignore"'
 DELETES_JOBS: Final = 'hasKey $kept "afterDeactivatedByKueue"'
 FEATURES: Final = {
@@ -146,6 +150,7 @@ def template() -> str:
         text += _if(condition, rules(row for row in WATCHED if row.feature is feature))
     text += _if(FEATURES[Feature.QUEUES], [_rule(*MIRRORED)])
     text += _if(FEATURES[Feature.TOPOLOGY], [_rule(*COUNTED), _rule(*ENDED), _rule(*UNGATED)])
+    text += _if(RECOVERY, [_rule(*FORCED), _rule(*ENDED)])
     text += _if(f"or ({FEATURES[Feature.PROVISIONING_REQUESTS]}) ({VARIANTS})", [_rule(*OWNED)])
     elastic = " ".join(f"({kind.enabled_in_helm})" for kind in kinds.ALL if kind.elastic)
     text += _if(f"and ({ELASTIC}) (or {elastic})", [_rule(*UNGATED)]) + _if(GUARD, [_rule(*GUARDED)])

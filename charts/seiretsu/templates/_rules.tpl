@@ -177,6 +177,14 @@
   resources: [pods]
   verbs: [patch]
 {{- end }}
+{{- if eq (toString (get $gates "FailureRecoveryPolicy")) "true" }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, delete]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+{{- end }}
 {{- if or ($configuration.seiretsu.provisioningRequests.enable) (eq (toString (get $gates "ConcurrentAdmission")) "true") }}
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads/finalizers]
