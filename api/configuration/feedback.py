@@ -13,8 +13,8 @@ from api.configuration.base import Duration, Section
 from api.configuration.forecast import Forecast
 from api.configuration.guard import Guard
 from api.configuration.history import History
-from api.configuration.ui import Ui
 from api.configuration.notifications import Notifications
+from api.configuration.ui import Ui
 from api.v1beta2.base import LabelSelector
 
 Action = Literal["Ignore", "Warn", "Deny"]

@@ -1,7 +1,7 @@
 """Decides which pods on unreachable nodes are ended by force, because they will never report that they have terminated.
 
-Source: https://kueue.sigs.k8s.io/docs/tasks/manage/setup_failure_recovery/. As in Kueue this is about every pod with the
-annotation, whoever owns it: a user who may annotate a pod may also delete it by force.
+Source: https://kueue.sigs.k8s.io/docs/tasks/manage/setup_failure_recovery/. As in Kueue this is about every pod with
+the annotation, whoever owns it: a user who may annotate a pod may also delete it by force.
 """
 
 from __future__ import annotations
