@@ -41,6 +41,10 @@ _RESERVED_HEADERS: Final = frozenset({"connection", "content-length", "content-t
 _PATH: Final = "must be an absolute path"
 
 
+def _but_admitted() -> list[NotificationType]:
+    return ["preempted", "failed", "waiting", "starving", "loop"]
+
+
 class SecretHeader(Section):
     """A header whose value is the content of a file, which is read for each call."""
 
@@ -64,9 +68,7 @@ class Receiver(Section):
     """Whether `url` may begin with `http://`; never with a secret."""
     networks: list[str] = Field(default_factory=list)
     """Addresses that are not public are called only in these networks, such as `10.96.0.0/12`."""
-    types: list[NotificationType] = Field(
-        default_factory=lambda: ["preempted", "failed", "waiting", "starving", "loop"], min_length=1
-    )
+    types: list[NotificationType] = Field(default_factory=_but_admitted, min_length=1)
     namespace_selector: LabelSelector | None = None
     """The namespaces of the workloads; absent is all."""
     rate_per_minute: Annotated[int, Field(ge=1, le=6000)] = 60

@@ -139,6 +139,6 @@ def test_only_a_deleted_service_with_fault_tolerance_awaits_its_cleanup() -> Non
     assert not RAY_SERVICE.awaits_cleanup(
         merged(service(deletionTimestamp=DELETED), {"metadata": {"annotations": None}})
     )
-    options = {"spec": {"rayClusterConfig": {"gcsFaultToleranceOptions": {}}}}
+    options: Raw = {"spec": {"rayClusterConfig": {"gcsFaultToleranceOptions": {}}}}
     plain = merged(service(deletionTimestamp=DELETED), {"metadata": {"annotations": None}})
     assert RAY_SERVICE.awaits_cleanup(merged(plain, options))
