@@ -20,9 +20,9 @@ from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, Conflict, NotFound
 from controller.kube.log import get_logger
+from core.jobs import stuck_pods
 from core.model import Node
 from core.model.events import Event
-from core.workload import stuck_pods
 
 LOOK_SECONDS: Final = 10.0
 """How often the pods of an unreachable node are listed."""

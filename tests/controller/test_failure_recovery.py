@@ -26,7 +26,7 @@ from core.state.state import State
 from core.wire.timestamps import stamp
 from tests.controller.test_provisioning import Api as InMemory
 from tests.controller.test_provisioning import Told
-from tests.core.test_stuck_pods import SAFE
+from tests.core.jobs.test_stuck_pods import SAFE
 
 NOW = 2_000_000_000.0
 TAINT = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}

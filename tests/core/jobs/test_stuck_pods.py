@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from core.jobs.stuck_pods import failed, message, over, stuck_in, unreachable
 from core.model import Node, Raw, Taint
 from core.wire.merge import merged
-from core.workload.stuck_pods import failed, message, over, stuck_in, unreachable
 
 SAFE = {"kueue.x-k8s.io/safe-to-forcefully-delete": "true"}
 DELETED = 1_000.0
