@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ settings.load_profile("suite")
 os.environ.setdefault("GOGC", "400")
 os.environ.setdefault("GOMEMLIMIT", "700MiB")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False  # and so are the tests, with their assertions, which take as long as all imports
 
 
 collect_ignore = [] if LONG else ["cluster/test_cert_manager.py", "cluster/test_multikueue_operators.py"]

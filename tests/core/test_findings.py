@@ -1,5 +1,6 @@
 """What `seiretsu doctor` finds: each rule on a cluster in which nothing else is wrong."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,10 +27,11 @@ def configuration(name: str = "seiretsu", **changes: object) -> Raw:
     return {"metadata": {"name": name}, "webhooks": [webhook]}
 
 
-def definitions() -> list[Raw]:
+@functools.cache
+def definitions() -> tuple[Raw, ...]:
     found = crds.definitions(client_config())
     established = {"conditions": [{"type": "Established", "status": "True"}]}
-    return [each | {"status": established} for each in found]
+    return tuple(each | {"status": established} for each in found)
 
 
 def endpoints(*ready: bool) -> Raw:
@@ -84,7 +86,7 @@ def waits(reason: str) -> Raw:
 
 def healthy() -> Facts:
     objects = {
-        "customresourcedefinitions": definitions(),
+        "customresourcedefinitions": [*definitions()],
         "mutatingwebhookconfigurations": [configuration(), {"metadata": {"name": "other"}, "webhooks": []}],
         "validatingwebhookconfigurations": [configuration()],
         "services": [{"metadata": dict(SERVICE)}],

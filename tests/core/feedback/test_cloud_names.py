@@ -24,7 +24,7 @@ from core.feedback.rules import LIMIT, Finding
 from core.model import Node
 from core.state.lookup import Lookup
 from tests.core.feedback import test_jobs, test_nodes, test_outside, test_queues
-from tests.core.feedback.world import job, world
+from tests.core.feedback.world import job, parsed, world
 
 LONG: Mapping[str, str] = {
     "pool": "cloud.provider.com/node-group",
@@ -75,7 +75,7 @@ def long(value: Any) -> Any:
 
 
 def manifests(text: str) -> str:
-    return yaml.safe_dump(long(yaml.safe_load(text))) if text else ""
+    return yaml.dump(long(parsed(text)), Dumper=yaml.CSafeDumper) if text else ""
 
 
 def there(more: str, nodes: Any, **options: Any) -> Lookup:
