@@ -12,7 +12,7 @@ CYCLE ?= tests/recordings/cycles
 SCENARIOS ?= tests/recordings/scenarios
 
 # How many processes run the tests. Those on a control plane wait half of the time: four keep two cores busy, and need
-# about 8 GB.
+# about 10 GB.
 WORKERS ?= 4
 
 # Kueue's own definition of Workloads (a file): what a write costs under it is then measured beside ours.
