@@ -40,7 +40,7 @@ from core.model.policy import TopologyPolicy
 from core.quota.capacity import Amounts, Shortage
 from core.quota.reservations import put
 from core.quota.usage import Reservation
-from core.topology import Asked, Domains, Misfit, Options, has_room, place, prepare, replacement
+from core.topology import Asked, Domains, Misfit, Options, has_room, is_known, place, prepare, replacement
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree
 from core.wire import decode
@@ -284,10 +284,15 @@ class PlacementCapacity:
         if rules is None or rules.elsewhere:
             return
         for name, domains in self._domains.items():
-            if domains.is_large and name in rules.flavors:
-                wanted = [each for each in workload.pod_sets if asks(each.topology) or rules.only]
-                asked = [self._pods(workload, pod_set, pod_set.count) for pod_set in wanted]
-                yield from prepare(domains, asked, self._options)
+            if not domains.is_large or name not in rules.flavors:
+                continue
+            wanted = [each for each in workload.pod_sets if asks(each.topology) or rules.only]
+            if len(wanted) == 1 and not workload.checks:
+                implied = not asks(wanted[0].topology)
+                if is_known(domains, wanted[0], self._options, implied=implied):
+                    continue
+            asked = [self._pods(workload, pod_set, pod_set.count) for pod_set in wanted]
+            yield from prepare(domains, asked, self._options)
 
     def place(
         self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False

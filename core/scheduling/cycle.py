@@ -117,7 +117,8 @@ class _Cycle:
                 refused.append(replace(wait, second_pass=True) if head.second_pass else wait)
                 continue
             arena = self._arena(head.cluster_queue)
-            yield from arena.prepare(head.workload, head.cluster_queue)
+            if arena.kinds:
+                yield from arena.prepare(head.workload, head.cluster_queue)
             entry = self._entry(head, arena)
             nomination.settle(entry)
             entries.append(entry)

@@ -387,7 +387,9 @@ class State:
         for arena in sorted({arena_of[name] for name in self._ready} - paused):
             before = len(found)
             for name in arenas[arena].queues:
-                entry = self.pending.head(name) if offers_heads(active_conditions[name]) else None
+                if not offers_heads(active_conditions[name]) or not self.pending.queues[name].active:
+                    continue
+                entry = self.pending.head(name)
                 if entry is not None:
                     queue, key = self.pending.queues[name], entry.workload.key
                     kept = (queue.preemptor == key, queue.blocked == key)

@@ -7,8 +7,19 @@ this package. It decides on values of the model only: quota, the cycle and API o
 """
 
 from core.topology.nodes import Domains
-from core.topology.place import has_room, is_quick, place, prepare
+from core.topology.place import has_room, is_known, is_quick, place, prepare
 from core.topology.replace import replacement
 from core.topology.request import Asked, Misfit, Options
 
-__all__ = ["Asked", "Domains", "Misfit", "Options", "has_room", "is_quick", "place", "prepare", "replacement"]
+__all__ = [
+    "Asked",
+    "Domains",
+    "Misfit",
+    "Options",
+    "has_room",
+    "is_known",
+    "is_quick",
+    "place",
+    "prepare",
+    "replacement",
+]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from operator import is_not
 from typing import Final
 
 from core.matching.placement import holds, untolerated
@@ -324,13 +326,11 @@ class Counts:
 
 def _differing(before: Sequence[Sequence[object]], now: Sequence[Sequence[object]]) -> list[int]:
     """The numbers of what is not the same in two lists of pages."""
-    return [
-        number * PAGE + place
-        for number, (old, new) in enumerate(zip(before, now, strict=True))
-        if old is not new
-        for place, (a, b) in enumerate(zip(old, new, strict=True))
-        if a is not b
-    ]
+    found: list[int] = []
+    for page in compress(range(len(now)), map(is_not, before, now)):
+        old, new, first = before[page], now[page], page * PAGE
+        found += compress(range(first, first + len(new)), map(is_not, old, new))
+    return found
 
 
 def _whole(pods: list[int], unit: int) -> list[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from core.model import TopologyAssignment, TopologyDomain
+from core.model import PodSet, TopologyAssignment, TopologyDomain
 from core.topology import reasons
 from core.topology.balanced import balanced
 from core.topology.counts import Counts, Shape, Table, counts, effort, node_filter, requests_of
@@ -72,26 +72,37 @@ def prepare(domains: Domains, requests: Sequence[Asked], options: Options) -> It
     """Counts in steps what ``place`` counts if it is asked for these for the first time: as usage is now, and as if
     nothing were in use.
     """
-    asked = requests[0] if len(requests) == 1 else None
-    if asked is not None and not asked.updates:
-        known = domains.counted.asked.get((id(asked.pod_set), asked.implied, options, False))
-        if known is not None and known[0] is asked.pod_set:
-            return
     for group in _groups(requests):
         workers, leader = _roles(group)
         wanted = goal(workers.topology, domains.tree.levels, options, implied=workers.implied)
-        if not isinstance(wanted, Misfit) and not _refused(domains, workers):
-            shape = _shape(domains, wanted, workers, leader, options)
-            yield from prepare_counts(domains, shape)
-            yield from prepare_counts(domains.empty(), shape)
+        if isinstance(wanted, Misfit) or _refused(domains, workers):
+            continue
+        shape = _shape(domains, wanted, workers, leader, options)
+        for each in (domains, domains.empty()):
+            yield from prepare_counts(each, shape)
+            if leader is None and not workers.updates:
+                _know(each, workers, wanted, counts(each, shape), options)
+
+
+def is_known(domains: Domains, pod_set: PodSet, options: Options, *, implied: bool) -> bool:
+    """Whether a pod set of which nothing depends on admission checks or other pod sets was counted before."""
+    known = domains.counted.asked.get((id(pod_set), implied, options, domains.unused))
+    return known is not None and known[0] is pod_set
+
+
+def _know(domains: Domains, asked: Asked, wanted: Goal, counted: Counts, options: Options) -> None:
+    """Remembers what an equal pod set asks for, with its counts."""
+    known = domains.counted.asked
+    if len(known) >= MOST_ANSWERS:
+        known.clear()
+    known[id(asked.pod_set), asked.implied, options, domains.unused] = (asked.pod_set, wanted, counted)
 
 
 def is_quick(domains: Domains, asked: Asked, options: Options) -> bool:
     """Whether to place a pod set costs at most ``MOST_COMPARED`` comparisons with nodes: it was counted before, or
     there are few nodes, or there is little to compare. For callers that cannot pause.
     """
-    known = domains.counted.asked.get((id(asked.pod_set), asked.implied, options, domains.unused))
-    if known is not None and known[0] is asked.pod_set:
+    if is_known(domains, asked.pod_set, options, implied=asked.implied):
         return True
     placement = asked.pod_set.placement
     terms = (*(placement.affinity or ()), *(term for _, term in placement.preferred))
@@ -149,9 +160,7 @@ def _alone_placed(domains: Domains, asked: Asked, options: Options) -> TopologyA
     answer = _placed(domains, [asked], options)[pod_set.name]
     wanted_ = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
     if not isinstance(wanted_, Misfit) and not _refused(domains, asked):
-        if len(known) >= MOST_ANSWERS:
-            known.clear()
-        known[key] = (pod_set, wanted_, counts(domains, _shape(domains, wanted_, asked, None, options)))
+        _know(domains, asked, wanted_, counts(domains, _shape(domains, wanted_, asked, None, options)), options)
     return answer
 
 
@@ -344,7 +353,10 @@ class _Pool(NamedTuple):
         """The domains."""
         if self.parents is None:
             return range(tree.size(self.level))
-        return (number for parent in self.parents for number in tree.children[self.level - 1][parent])
+        children = tree.children[self.level - 1]
+        if len(self.parents) == 1:
+            return children[self.parents[0]]
+        return [number for parent in self.parents for number in children[parent]]
 
 
 def _whole(level: int) -> _Pool:
@@ -388,8 +400,12 @@ def _alone(counted: Counts, pool: _Pool, need: int) -> int | None:
     if pool.parents is None:
         return next(table.ranking(level).ascending(need), None)
     units, pods = table.units[level], table.pods[level]
-    enough = [(units[n], pods[n], n) for n in pool.numbers(counted.tree) if units[n] >= need]
-    return min(enough)[2] if enough else None
+    numbers = pool.numbers(counted.tree)
+    enough = [units[n] for n in numbers if units[n] >= need]
+    if not enough:
+        return None
+    least = min(enough)
+    return min((pods[n], n) for n in numbers if units[n] == least)[1]
 
 
 def _for_leader(counted: Counts, wanted: Goal, pool: _Pool, need: int, order_by: Table) -> Part | None:
