@@ -1,8 +1,9 @@
 """The cost of reading many objects into the caches: memory, time, and the longest stall for a webhook.
 
 `python -m bench.caches [COUNT]` reads Workloads, `python -m bench.caches 10000 --pods` pods of queued groups, and
-`python -m bench.caches --live` both at once, while admission calls are answered from the same caches (T19). A server
-in its own process streams the initial state as an API server does.
+`python -m bench.caches --live` both at once, while admission calls are answered from the same caches (T19).
+`python -m bench.caches 100000 --topology` reads so many other pods, a tenth as many nodes and a flavor with a topology,
+while calls are answered. A server in its own process streams the initial state as an API server does.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +24,7 @@ from typing import Any, NamedTuple
 import orjson
 import uvloop
 
+from api import resources
 from api.objects import Raw, Resource
 from app.application import Application
 from app.collector import reading
@@ -169,10 +172,56 @@ def _end(count: int) -> bytes:
     return orjson.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}) + b"\n"
 
 
-def _serve(made: Mapping[str, Callable[[int], Raw]], count: int, pipe: Pipe) -> None:
-    """The server's process: every request is answered with the initial state of a watch. ``made``: by the resource."""
+def node(number: int) -> Raw:
+    """A node in a rack of 64, as the API server sends one: about 3 KiB, of which half are labels and images."""
+    name = f"node-{number}"
+    labels = {"pool": "racks", "rack": f"rack-{number // 64}", "kubernetes.io/hostname": name}
+    labels |= {f"node.example.com/feature-{part}": f"value-{part}" for part in range(20)}
+    amounts = {"cpu": "96", "memory": "256Gi", "pods": "110", "ephemeral-storage": "900Gi"}
+    conditions = [
+        {"type": each, "status": str(each == "Ready"), "reason": "r", "lastTransitionTime": "2026-01-01T00:00:01Z"}
+        for each in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    ]
+    images = [{"names": [f"registry.example.com/team/image-{part}:v1"], "sizeBytes": part} for part in range(20)]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": name, "resourceVersion": str(1000 + number), "labels": labels},
+        "spec": {"podCIDR": "10.0.0.0/24"},
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": conditions, "images": images},
+    }
+
+
+def _of_nodes(pods: int) -> dict[str, tuple[Callable[[int], Raw], int]]:
+    """A cluster whose nodes have a topology, with so many pods that do not ask for it."""
+    nodes = max(1, pods // 10)
+    levels = [{"nodeLabel": each} for each in ("rack", "kubernetes.io/hostname")]
+    flavor = {"nodeLabels": {"pool": "racks"}, "topologyName": "racks"}
+    return {
+        "nodes": (node, nodes),
+        "pods": (partial(_other_pod, nodes), pods),
+        "topologies": (partial(_racks, "Topology", {"levels": levels}), 1),
+        "resourceflavors": (partial(_racks, "ResourceFlavor", flavor), 1),
+    }
+
+
+def _other_pod(nodes: int, number: int) -> Raw:
+    found = pod(number)
+    metadata = {**found["metadata"], "labels": {"app": "other"}, "annotations": {}, "finalizers": []}
+    return {**found, "metadata": metadata, "spec": {**found["spec"], "nodeName": f"node-{number % nodes}"}}
+
+
+def _racks(kind: str, spec: Raw, number: int) -> Raw:
+    metadata = {"name": "racks", "uid": kind, "resourceVersion": "1", "generation": 1}
+    return {"apiVersion": WORKLOADS.api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _serve(made: Mapping[str, tuple[Callable[[int], Raw], int]], pipe: Pipe) -> None:
+    """The server's process: every request is answered with the initial state of a watch. ``made``: by the resource, how
+    an object is made, and how many there are.
+    """
     streams: dict[bytes, list[bytes]] = {}
-    for plural, make in made.items():
+    for plural, (make, count) in made.items():
         lines = [orjson.dumps({"type": "ADDED", "object": make(number)}) + b"\n" for number in range(count)]
         lines.append(_end(count))
         streams[plural.encode()] = lines
@@ -244,8 +293,7 @@ class Live(NamedTuple):
     after: Quantiles
     seconds: float
     rss: float
-    workloads: int
-    pods: int
+    read: str
 
 
 async def _read_and_answer(port: int, rate: float, scratch: Path) -> Live:
@@ -270,6 +318,9 @@ async def _read_and_answer(port: int, rate: float, scratch: Path) -> Live:
             began, earlier = time.monotonic(), len(caller.took)
             with reading():
                 running = [asyncio.create_task(each.run()) for each in controller.reflectors]
+                nodes = next(each for each in controller.reflectors if each.resource == resources.NODES)
+                running.append(asyncio.create_task(controller.topology.run(nodes, controller._follows_pods)))
+                running.append(asyncio.create_task(controller._follow_pods()))
                 starting = asyncio.create_task(_started(controller))
                 during = [await asyncio.to_thread(caller.run, rate, CALL_SECONDS)]
                 while not starting.done():
@@ -282,8 +333,11 @@ async def _read_and_answer(port: int, rate: float, scratch: Path) -> Live:
         await asyncio.gather(*running, return_exceptions=True)
         await server.stop(Farewell(0, 1))
         stores = controller.caches.stores
-        read = len(stores[WORKLOADS]), len(stores[POD.resource])
-        return Live(tuple(during), whole, Latency.of(turns), after, seconds - began, _rss(), *read)
+        placement = controller.caches.state.placement
+        read = f"{len(stores[WORKLOADS])} Workloads and {len(stores[POD.resource])} pods of them"
+        if placement is not None and placement.nodes:
+            read = f"{len(placement.nodes)} nodes with {len(controller.pods)} pods on {len(placement.others)} of them"
+        return Live(tuple(during), whole, Latency.of(turns), after, seconds - began, _rss(), read)
 
 
 async def _started(controller: Controller) -> tuple[float, list[float]]:
@@ -292,22 +346,35 @@ async def _started(controller: Controller) -> tuple[float, list[float]]:
         await asyncio.gather(*(each.synced.wait() for each in controller.reflectors))
         for _ in controller.caches.starting():
             await asyncio.sleep(0)
+        if controller.topology.used:
+            await controller.topology.known.wait()
     return time.monotonic(), turns.seconds
 
 
 def read_live(count: int, rate: float) -> Live:
     """Streams so many Workloads and as many pods to a process that answers so many calls a second meanwhile."""
-    made = {WORKLOADS.plural: workload, POD.resource.plural: pod}
-    with streaming(made, count) as (port, _), tempfile.TemporaryDirectory() as scratch:
+    return _read({WORKLOADS.plural: (workload, count), POD.resource.plural: (pod, count)}, rate)
+
+
+def _read(made: Mapping[str, tuple[Callable[[int], Raw], int]], rate: float) -> Live:
+    with _streaming(made) as (port, _), tempfile.TemporaryDirectory() as scratch:
         return uvloop.run(_read_and_answer(port, rate, Path(scratch)))
 
 
+def streaming(
+    made: Mapping[str, Callable[[int], Raw]], count: int
+) -> contextlib.AbstractContextManager[tuple[int, int]]:
+    """Context in which a server in its own process streams so many objects of each resource; its port, and their size
+    in bytes.
+    """
+    return _streaming({plural: (make, count) for plural, make in made.items()})
+
+
 @contextlib.contextmanager
-def streaming(made: Mapping[str, Callable[[int], Raw]], count: int) -> Iterator[tuple[int, int]]:
-    """Context in which a server in its own process streams the objects; its port, and their size in bytes."""
+def _streaming(made: Mapping[str, tuple[Callable[[int], Raw], int]]) -> Iterator[tuple[int, int]]:
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
-    server = spawn.Process(target=_serve, args=(made, count, theirs), daemon=True)
+    server = spawn.Process(target=_serve, args=(made, theirs), daemon=True)
     server.start()
     try:
         yield ours.recv()
@@ -322,11 +389,12 @@ def main() -> None:
     parser.add_argument("count", type=int, nargs="?", default=50_000)
     parser.add_argument("--pods", action="store_true", help="pods of queued groups instead of Workloads")
     parser.add_argument("--live", action="store_true", help="both at once, while admission calls are answered")
-    parser.add_argument("--rate", type=float, default=50.0, help="calls a second with --live (default 50)")
+    parser.add_argument("--topology", action="store_true", help="other pods, on a tenth as many nodes with a topology")
+    parser.add_argument("--rate", type=float, default=50.0, help="calls a second meanwhile (default 50)")
     chosen = parser.parse_args()
-    if chosen.live:
-        found = read_live(chosen.count, chosen.rate)
-        print(f"{found.workloads} Workloads and {found.pods} pods in {found.seconds:.1f} s, RSS {found.rss:.0f} MiB")
+    if chosen.live or chosen.topology:
+        found = _read(_of_nodes(chosen.count), chosen.rate) if chosen.topology else read_live(chosen.count, chosen.rate)
+        print(f"{found.read} in {found.seconds:.1f} s, RSS {found.rss:.0f} MiB")
         for second in found.during:
             print(f"while they are read  {second}")
         print(f"all of that          {found.whole}")
