@@ -93,7 +93,8 @@ class Pod(NamedTuple):
 class Workload(NamedTuple):
     """A Workload. ``job`` is the uid of its job, ``owner`` its name; ``usage`` is what it holds of ``queue``, for
     so many ``pods``; those of a ``group`` have no job in common. ``domains`` are those that it was given, with the
-    number of pods, and ``on`` what these use there.
+    number of pods, and ``on`` what these use there; so many pods may run ``anywhere``, because their pod sets were
+    given no domain.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Workload(NamedTuple):
     group: bool = False
     domains: Mapping[Domain, int] = {}
     on: Mapping[Domain, Mapping[str, Fraction]] = {}
+    anywhere: int = 0
 
     @property
     def holds(self) -> bool:
@@ -199,6 +201,11 @@ def _workload(raw: Any) -> Workload:
         group=not GROUPS.isdisjoint(metadata.get("annotations") or ()),
         domains=domains,
         on=on,
+        anywhere=sum(
+            int(each.get("count") or 0)
+            for each in admission.get("podSetAssignments") or ()
+            if not each.get("topologyAssignment")
+        ),
     )
 
 

@@ -3,7 +3,7 @@ was given, or more of them on a domain than that.
 
 What is given is judged when it is written, with the nodes of then: a node may go away. Pods of a Workload whose
 assignment has changed may still be where the old one had them, for as long as they terminate: a domain of any earlier
-assignment is no fault.
+assignment is no fault. As many pods may run elsewhere as the pod sets have that were given no domain.
 """
 
 from __future__ import annotations
@@ -56,7 +56,15 @@ class Topology:
             return
         mine = next((domain for domain in given.domains if _in(node, domain)), None)
         if mine is None:
-            if not any(_in(node, domain) for domain in self._earlier[now.workload]):
+            known = (*given.domains, *self._earlier[now.workload])
+            elsewhere = (
+                each
+                for each in self._pods.values()
+                if each.workload == now.workload
+                and each.node in self._nodes
+                and not any(_in(self._nodes[each.node], domain) for domain in known)
+            )
+            if not any(_in(node, domain) for domain in known) and len(list(elsewhere)) > given.anywhere:
                 yield f"pod {now.name} runs on {now.node}, which its Workload was not given"
             return
         running = sum(

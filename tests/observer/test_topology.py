@@ -77,6 +77,16 @@ def test_a_pod_runs_where_it_was_given_and_not_elsewhere() -> None:
     assert [*rules.see_pod(None, pod("z", "one", "b"))] == ["pod team/z runs on b, which its Workload was not given"]
 
 
+def test_as_many_pods_may_be_elsewhere_as_were_given_no_domain() -> None:
+    """The submitter of a RayJob asks for no topology."""
+    rules = world(node("a", 4), node("b", 4))
+    assert not [*rules.see_workload(None, given("one", 1, a=1)._replace(anywhere=1))]
+    assert not [*rules.see_pod(None, pod("submitter", "one", "b"))]
+    assert [*rules.see_pod(None, pod("more", "one", "b"))] == [
+        "pod team/more runs on b, which its Workload was not given"
+    ]
+
+
 def test_a_pod_may_still_be_where_an_earlier_assignment_had_it() -> None:
     rules = world(node("a", 4), node("b", 4))
     first, second = given("one", 1, a=1), given("one", 1, b=1)
@@ -107,6 +117,6 @@ def test_an_assignment_is_read_in_its_compressed_form() -> None:
         },
     }
     found = decoded("Workload", json.dumps(raw).encode())
-    assert isinstance(found, Workload)
+    assert isinstance(found, Workload) and found.anywhere == 0
     assert found.domains == {on("node-1"): 3, on("node-2"): 1}
     assert found.on[on("node-1")] == {"cpu": Fraction(3, 2), "pods": 3}
