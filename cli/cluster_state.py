@@ -6,7 +6,10 @@ third of the time.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from api import names
+from api.names import Condition, RequeuedReason
 from api.objects import Raw, key_of
 from api.resources import NAMESPACES, NODES, PODS
 from controller.cache.caches import Caches
@@ -16,6 +19,7 @@ from controller.settings import ControllerSettings
 from core.guard.pods import asks_for_topology, used_of_node
 from core.jobs import meta
 from core.model import Key, Requests, Workload
+from core.model.workload import replace as replace_fields
 from core.state.state import State
 from core.topology.others import OtherPods
 from core.wire import decode
@@ -103,5 +107,17 @@ class ClusterState:
         self.caches.enter({"metadata": {"name": name, "labels": known}}, NAMESPACES)
 
     def read(self, raw: Raw) -> Workload:
-        """A Workload object."""
-        return decode.workload(raw, self.caches.context(raw["metadata"]["namespace"]))
+        """A Workload object; where devices are not counted here, its status says whether the controller could."""
+        found = decode.workload(raw, self.caches.context(raw["metadata"]["namespace"]))
+        requeued, reserved = found.condition(Condition.REQUEUED), found.condition(Condition.QUOTA_RESERVED)
+        if self.caches.devices is not None or requeued is None or reserved is None:
+            return found
+        inadmissible = not requeued.status and requeued.reason == RequeuedReason.INADMISSIBLE
+        return replace_fields(found, uncounted=reserved.message) if inadmissible else found
+
+
+def without_mapping(settings: ControllerSettings) -> ControllerSettings:
+    """Returns settings that count no devices: without the Configuration of the controller it is not known as what they
+    count.
+    """
+    return replace(settings, reading=replace(settings.reading, devices=None, refuses_claims=False))

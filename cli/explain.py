@@ -23,7 +23,7 @@ from api import resources
 from api.names import Condition, Label
 from api.objects import Raw, Resource, key_of
 from cli import live, target
-from cli.cluster_state import ClusterState
+from cli.cluster_state import ClusterState, without_mapping
 from cli.explained import jobs_of, plain, text
 from cli.named import Output, completed, is_named, parts_of, sought, without_workload, workload_of
 from cli.reader import Reader
@@ -112,7 +112,7 @@ def starts(forecast: Raw | None) -> str:
 def settings(config: Path | None) -> ControllerSettings:
     """Returns the settings of a Configuration file, those of an empty one without; ScenarioError with its mistakes."""
     if config is None:
-        return ControllerSettings()
+        return without_mapping(ControllerSettings())
     from cli.world import rules  # with the models of the Configuration, which cost more than all else here
 
     return rules(config).controller
@@ -212,7 +212,7 @@ def answer(
         found = [w for w in workloads if is_named(w, wanted, kind)]
     if not found:
         return without_workload(kind, here, wanted, namespace)
-    world = ClusterState(_as_marked(chosen or ControllerSettings(), workloads))
+    world = ClusterState(_as_marked(chosen or without_mapping(ControllerSettings()), workloads))
     for each in sorted(objects, key=lambda raw: raw["kind"] == "Workload"):
         world.add(each)
     for workload in world.workloads:

@@ -21,11 +21,12 @@ from api import quantity
 from api.names import Condition, Kind
 from api.objects import key_of
 from cli import completion, explain, live, named, scenario, target
-from cli.cluster_state import ClusterState
+from cli.cluster_state import ClusterState, without_mapping
 from cli.explained import hidden
 from cli.reader import Reader
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
 from cli.world import ConfiguredRules, rules
+from controller.settings import ControllerSettings
 from core.explain.explanation import Explanation
 from core.forecast.forecast import forecast
 from core.forecast.learned import LearnedRunTimes, ran
@@ -81,6 +82,8 @@ def command(
     """Report when a waiting Job probably starts, and what that is based on."""
     with target.failing("when", output, ValueError):
         chosen = rules(config)
+        if config is None:
+            chosen = replace(chosen, controller=without_mapping(chosen.controller))
         given = scenario.duration(run_for) if run_for else None
         here = target.target(kubeconfig, context, as_user, as_group).connection()
         namespace = namespace or here.namespace
@@ -181,8 +184,7 @@ def _simulated(
 def _forecast(
     objects: list[Raw], key: Key, now: float, chosen: ConfiguredRules | None, run_for: float | None
 ) -> StartForecast | None:
-    settings = chosen.controller if chosen is not None else None
-    cluster = ClusterState(settings)
+    cluster = ClusterState(chosen.controller if chosen is not None else without_mapping(ControllerSettings()))
     for raw in sorted(objects, key=lambda raw: raw["kind"] == Kind.WORKLOAD):
         cluster.add(raw)
     learned = entered(cluster)

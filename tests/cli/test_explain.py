@@ -197,6 +197,23 @@ def test_a_finished_job_has_its_result() -> None:
     assert (told.state, told.reason, told.message) == ("finished", "Succeeded", "Job finished successfully")
 
 
+def test_a_job_whose_devices_cannot_be_counted_has_the_fix_without_the_configuration() -> None:
+    raw = workload("x", 1, at=1)
+    missing = (
+        "spec.podSets[0].template.spec.resourceClaims[0]: Internal error: failed to get claim spec for"
+        ' ResourceClaimTemplate one in podset main: resourceclaimtemplates.resource.k8s.io "one" not found'
+    )
+    raw["status"] = {
+        "conditions": [
+            condition("QuotaReserved", "Misconfigured", missing, "False"),
+            condition("Requeued", "Inadmissible", missing, "False"),
+        ],
+    }
+    told = explained(raw, of="x")
+    assert (told.reason, told.message) == ("Misconfigured", missing)
+    assert told.ways == ("create it in this namespace",)
+
+
 def test_a_job_in_backoff_has_the_remaining_time_and_the_cause() -> None:
     raw = workload("x", 1, at=1)
     message = "Exceeded the PodsReady timeout team-a/x"

@@ -93,6 +93,32 @@ def test_the_examples_too_big_and_misspelt_are_warned_and_never_start() -> None:
     assert "asks for 20 cpu" in never["too-big-1"][0]
 
 
+def test_devices_count_as_the_configuration_maps_their_classes(tmp_path: Path) -> None:
+    config = tmp_path / "configuration.yaml"
+    config.write_text(
+        "resources: {deviceClassMappings: [{name: example.com/gpus, deviceClassNames: [gpu.example.com]}]}"
+    )
+    code, out, _ = simulate(EXAMPLES / "devices", "--config", config, "-o", "json")
+    told = json.loads(out)
+    assert code == 0
+    assert [each["waited"] for each in told["workloads"]] == [0]
+    peaks = {each["resource"]: each["peak"] for each in told["clusterQueues"][0]["used"]}
+    assert peaks["example.com/gpus"] == "2"
+
+
+def test_devices_that_no_configuration_maps_are_never_counted() -> None:
+    told = summary(play(read([EXAMPLES / "devices"])))
+    assert [(each["waited"], each["warnings"]) for each in told["workloads"]] == [
+        (
+            None,
+            [
+                'DeviceClass "gpu.example.com" is in no deviceClassMappings: nothing starts; an administrator must map'
+                " it to a resource"
+            ],
+        )
+    ]
+
+
 def test_a_jobset_is_played_with_all_its_pods(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset]}\n")
