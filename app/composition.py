@@ -318,6 +318,7 @@ class Composition:
         return served_page(
             shown,
             self.controller.lookup,
+            self.client,
             Reviews(self.client, throttle=Throttle(PAGE_REVIEWS_PER_SECOND, PAGE_REVIEWS_AT_ONCE)),
             self.setup.ui,
             None if self.setup.ui.local and not authority else self.live.for_clients_of(authority),

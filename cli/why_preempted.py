@@ -15,10 +15,11 @@ from api import resources
 from api.names import Label
 from api.objects import Raw
 from cli import named, preempted, target
-from cli.preempted import ShownPreemption, ShownPreemptor
+from cli.preempted import ShownPreemptor
 from cli.reader import Reader
 from cli.target import As, AsGroup, Context, FailedError, Kubeconfig, Namespace, UnreadableError
 from core.explain.parts import needed
+from core.explain.preemption import ShownPreemption, preemptions
 from core.jobs.pod_owners import PodOwner
 
 
@@ -47,7 +48,7 @@ def command(
             workload = _workload(reader, name, namespace)
             about = f"involvedObject.kind=Workload,involvedObject.name={workload['metadata']['name']},reason=Preempted"
             events = reader.list(resources.EVENTS, namespace, fields=about) or []
-            found = preempted.preemptions(workload, events)
+            found = preemptions(workload, events)
             told = [(each, _preemptor(reader, each, namespace)) for each in found]
     job = f"{namespace}/{name}"
     if output == "text":

@@ -10,6 +10,8 @@ import time
 
 from api import resources
 from core.forecast.run_times import RunTime
+from core.model.topology import TopologyAssignment, TopologyDomain
+from core.topology.encoding import encode
 from core.wire.timestamps import stamp
 from tests.paging import EVERYTHING, NOW, PagedCluster, condition, reader
 
@@ -90,8 +92,8 @@ def _workloads(made: PagedCluster) -> None:
         usage = {"cpu": str(8 * count), "memory": f"{32 * count}Gi", GPU: str(4 * count)}
         placed = None
         if rack:
-            hosts = [{"values": [f"gpu-{rack}{host}"], "count": 1} for host in range(count)]
-            placed = {"levels": ["kubernetes.io/hostname"], "domains": hosts}
+            hosts = tuple(TopologyDomain((f"gpu-{rack}{host}",), 1) for host in range(count))
+            placed = encode(TopologyAssignment(("kubernetes.io/hostname",), hosts))
         age, ready = float(fields.pop("age", 3600)), fields.pop("ready", True)  # type: ignore[arg-type]
         status = made.admitted(team, "h100", usage, count=count, age=age, ready=ready, placed=placed)  # type: ignore[arg-type]
         made.workload(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +60,18 @@ class ReviewingApi(Client):
         allowed = any(_covers(right, asked) for right in self.users.get(spec["user"], ()))
         return {"status": {"allowed": allowed}}
 
+    async def pages(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+    ) -> AsyncGenerator[Raw, None]:
+        name = field_selector.partition("=")[2]
+        yield {"items": [each for each in self.events if each["involvedObject"]["name"] == name]}
+
 
 def _covers(right: Right, asked: tuple[Any, ...]) -> bool:
     """A right in the whole cluster covers every namespace."""
@@ -96,6 +108,8 @@ class PagedCluster:
     def start(self) -> None:
         """Enters what there is into State; later changes follow."""
         self.caches.start()
+        for node in self.caches.nodes:
+            self.caches.state.set_node(node.name, node)
 
     def put(self, resource: Resource, raw: Raw) -> Raw:
         """Adds an object, or changes it."""
@@ -235,7 +249,9 @@ class PagedCluster:
         lookup = cache_lookup(self.caches, owners, lambda check: {})
         reviews = Reviews(self.api, throttle=Throttle(0))
         address = Address("127.0.0.1", port)
-        return served_page(Shown(self.caches, self.run_times), lookup, reviews, address, None, proxy or FrontProxy())
+        return served_page(
+            Shown(self.caches, self.run_times), lookup, self.api, reviews, address, None, proxy or FrontProxy()
+        )
 
     @asynccontextmanager
     async def served(self, port: int = 0) -> AsyncIterator[ServedPage]:

@@ -34,7 +34,7 @@ MOST_DISCOVERED: Final = 30
 DEFAULT_ROWS, MOST_ROWS = 100, 500
 
 
-class Answers:
+class PageAnswers:
     """Computes the answers. ``run_times`` returns how much longer a workload runs; None where that is not learned."""
 
     def __init__(
@@ -44,6 +44,7 @@ class Answers:
         run_times: RunTimes | None,
         *,
         version: str,
+        history: bool = False,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -51,6 +52,7 @@ class Answers:
         self.lookup = lookup
         self._run_times = run_times
         self._version = version
+        self._history = history
         self._clock = clock
         self._monotonic = monotonic
         self._orders = Orders(lookup.state)
@@ -78,6 +80,8 @@ class Answers:
             )
             if may[4]
             else [],
+            "workers": len(self.caches.stores[resources.MULTIKUEUE_CLUSTERS]) if may[5] else 0,
+            "history": self._history,
             "version": self._version,
             "now": self._clock(),
         }

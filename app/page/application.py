@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -23,10 +23,12 @@ from app.access import Reviews
 from app.connection import CLIENT, STREAM
 from app.limits import Limits, RefusedCallError, check_page
 from app.page import topics
-from app.page.answers import DEFAULT_ROWS, MOST_ROWS, Answers
+from app.page.answers import DEFAULT_ROWS, MOST_ROWS, PageAnswers
 from app.page.assets import Asset
+from app.page.jobs import JobAnswers
+from app.page.questions import LONGEST_DAYS, QuestionAnswers
 from app.page.rights import Rights
-from app.page.stream import GZIP_HEAD, PING, PING_PACKED, Frame, Hub
+from app.page.stream import GZIP_HEAD, PING, PING_PACKED, Hub, StreamFrame
 from app.page.topics import TopicName
 from app.visibility import FrontProxy
 
@@ -56,7 +58,9 @@ class PageApplication:
 
     def __init__(
         self,
-        answers: Answers,
+        answers: PageAnswers,
+        jobs: JobAnswers,
+        questions: QuestionAnswers,
         hub: Hub,
         reviews: Reviews,
         assets: dict[str, Asset],
@@ -66,6 +70,8 @@ class PageApplication:
         ready: Callable[[], bool] = lambda: True,
     ) -> None:
         self._answers = answers
+        self._jobs = jobs
+        self._questions = questions
         self._hub = hub
         self._reviews = reviews
         self._assets = assets
@@ -75,7 +81,7 @@ class PageApplication:
         self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request, or says why not."""
+        """PageAnswers a request, or says why not."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close"})
         if scope["type"] != "http":
@@ -108,7 +114,10 @@ class PageApplication:
 
     async def _document(self, rights: Rights, scope: Scope) -> Raw:
         """Returns the document at a path."""
-        given = {name: values[-1] for name, values in parse_qs(scope["query_string"].decode("latin1")).items()}
+        try:
+            given = parse_qs(scope["query_string"].decode("latin1"), keep_blank_values=True, max_num_fields=100)
+        except ValueError:
+            raise RefusedCallError(400, "the query has too many fields") from None
         try:
             rows = page(scope["query_string"].decode("latin1"), DEFAULT_ROWS, MOST_ROWS)
         except ValueError as error:
@@ -118,11 +127,31 @@ class PageApplication:
             raise RefusedCallError(404, "there is no such document")
         return await found
 
-    def _found(self, rights: Rights, path: list[str], given: dict[str, str], rows: Page) -> Awaitable[Raw] | None:
-        answers = self._answers
+    def _found(
+        self, rights: Rights, path: list[str], given: Mapping[str, list[str]], rows: Page
+    ) -> Awaitable[Raw] | None:
+        answers, jobs, questions = self._answers, self._jobs, self._questions
+
+        def one(name: str, usual: str = "") -> str:
+            return given.get(name, [usual])[-1]
+
         match path:
             case ["me"]:
-                return answers.me(rights, given.get("namespace", ""))
+                return answers.me(rights, one("namespace"))
+            case ["find"]:
+                return jobs.find(rights, one("q"), one("namespace"))
+            case ["namespaces", namespace, "workloads", name]:
+                return jobs.job(rights, Key(namespace, name))
+            case ["preemptions"]:
+                return jobs.preemptions(rights, one("namespace"), _days(one("days", "7")))
+            case ["queues", name, "what-if"]:
+                return questions.what_if(rights, name, given.get("edit", []))
+            case ["topology", flavor]:
+                return questions.topology(rights, flavor)
+            case ["clusters"]:
+                return questions.clusters(rights)
+            case ["usage"]:
+                return questions.usage(rights, one("by", "queue"), _days(one("days", "7")), one("namespace"))
             case ["queues", name]:
                 return answers.cluster_queue(rights, name)
             case ["queues", name, "line"]:
@@ -199,7 +228,17 @@ class PageApplication:
                 await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-def _joined(frames: list[Frame], *, packs: bool) -> bytes:
+def _days(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= LONGEST_DAYS:
+        raise RefusedCallError(400, f"days: {text[:20]!r} is not a number of days, at most {LONGEST_DAYS:g}")
+    return found
+
+
+def _joined(frames: list[StreamFrame], *, packs: bool) -> bytes:
     if not frames:
         return PING_PACKED if packs else PING
     return b"".join(each.packed if packs else each.text for each in frames)

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import secrets
 import ssl
+import time
 from dataclasses import dataclass
 
+from api.objects import Key, Raw
 from app.access import Reviews
 from app.page import assets
-from app.page.answers import Answers
+from app.page.answers import PageAnswers
 from app.page.application import PageApplication
+from app.page.jobs import JobAnswers
+from app.page.questions import QuestionAnswers
 from app.page.stream import Hub
 from app.page.topics import Changes
 from app.server import Address, Listener
+from app.standing import Standings
 from app.visibility import FrontProxy
 from controller.cache.caches import Caches
+from controller.history.history import HistoryReader
+from controller.kube.client import Client
+from core.forecast import document
 from core.forecast.run_times import RunTimes
 from core.state.lookup import Lookup
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the page shows: the caches, and how much longer workloads run, None if that is not learned."""
+    """What the page shows: the caches, how much longer workloads run, None if that is not learned, and the history,
+    None if there is none.
+    """
 
     caches: Caches
     run_times: RunTimes | None = None
+    history: HistoryReader | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,7 @@ class ServedPage:
 def served_page(
     shown: Shown,
     lookup: Lookup,
+    client: Client,
     reviews: Reviews,
     address: Address,
     tls: ssl.SSLContext | None,
@@ -53,6 +66,23 @@ def served_page(
     changes = Changes(shown.caches)
     hub = Hub(changes.topic, changes.forget, epoch=secrets.token_hex(4))
     changes.connect(hub)
-    answers = Answers(shown.caches, lookup, shown.run_times, version=importlib.metadata.version("seiretsu"))
-    app = PageApplication(answers, hub, reviews, assets.load(), proxy=proxy, ready=lambda: lookup.synced)
+    answers = PageAnswers(
+        shown.caches,
+        lookup,
+        shown.run_times,
+        version=importlib.metadata.version("seiretsu"),
+        history=shown.history is not None,
+    )
+
+    def forecast(key: Key) -> Raw | None:
+        start = lookup.forecast(key)
+        return document.written(start, time.time()) if start is not None else None
+
+    caches, job_of, history = shown.caches, answers.job_of, shown.history
+    standings = Standings(lookup, caches.workloads.get, asyncio.Lock(), forecast)
+    jobs = JobAnswers(caches, client, standings, job_of, history)
+    questions = QuestionAnswers(caches, job_of, history)
+    app = PageApplication(
+        answers, jobs, questions, hub, reviews, assets.load(), proxy=proxy, ready=lambda: lookup.synced
+    )
     return ServedPage(hub, Listener(app, address, tls))

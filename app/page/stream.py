@@ -53,7 +53,7 @@ class Topic(Protocol):
         """Returns the rows that may have changed."""
 
 
-class Frame(NamedTuple):
+class StreamFrame(NamedTuple):
     """One event, as text and as a part of a gzip stream."""
 
     number: int
@@ -67,11 +67,11 @@ class Viewer:
 
     def __init__(self) -> None:
         self.lost = False
-        self._frames: deque[Frame] = deque()
+        self._frames: deque[StreamFrame] = deque()
         self._bytes = 0
         self._arrived = asyncio.Event()
 
-    def offer(self, frame: Frame) -> None:
+    def offer(self, frame: StreamFrame) -> None:
         """Adds a frame, or drops the viewer."""
         self._bytes += len(frame.packed)
         if self._bytes > UNREAD_BYTES and self._frames:
@@ -86,7 +86,7 @@ class Viewer:
         self._frames.clear()
         self._arrived.set()
 
-    async def next(self, seconds: float) -> list[Frame] | None:
+    async def next(self, seconds: float) -> list[StreamFrame] | None:
         """Returns the frames that have arrived, none after so many seconds without one; None if the viewer was
         dropped.
         """
@@ -115,7 +115,7 @@ class _Followed:
         self.left_at = 0.0
         self.known = False
         self.computing = asyncio.Lock()
-        self.whole: Frame | None = None
+        self.whole: StreamFrame | None = None
         """All rows, as long as they are these."""
 
 
@@ -140,7 +140,7 @@ class Hub:
         self._now = now
         self._number = 0
         self._followed: dict[Hashable, _Followed] = {}
-        self._kept: deque[Frame] = deque()
+        self._kept: deque[StreamFrame] = deque()
         self._kept_bytes = 0
         self._dirty = asyncio.Event()
         self.closed = False
@@ -211,10 +211,10 @@ class Hub:
         for viewer in followed.viewers:
             viewer.offer(frame)
 
-    def _frame(self, name: Hashable, fields: Raw) -> Frame:
+    def _frame(self, name: Hashable, fields: Raw) -> StreamFrame:
         return _encoded(self._number, name, f"{self._epoch}.{self._number}", {**fields, "at": self._now()})
 
-    async def follow(self, names: Iterable[Hashable], after: str = "") -> AsyncGenerator[list[Frame], None]:
+    async def follow(self, names: Iterable[Hashable], after: str = "") -> AsyncGenerator[list[StreamFrame], None]:
         """Yields frames of topics until the viewer is dropped: those after the one with the id ``after``, if they are
         kept, else all rows first. Yields an empty list now and then, so that a caller can see whether its client is
         still there.
@@ -253,7 +253,7 @@ class Hub:
                 followed.known = True
                 self.changed()
 
-    def _missed(self, names: list[Hashable], after: str) -> list[Frame] | None:
+    def _missed(self, names: list[Hashable], after: str) -> list[StreamFrame] | None:
         """Returns the frames after an id; None if some of them are not kept."""
         epoch, _, number = after.partition(".")
         if epoch != self._epoch or not number.isdecimal():
@@ -264,7 +264,7 @@ class Hub:
             return None
         return [each for each in self._kept if each.number > last and each.topic in names]
 
-    async def _whole(self, name: Hashable) -> Frame:
+    async def _whole(self, name: Hashable) -> StreamFrame:
         """Returns all rows of a topic, which are encoded once until they change."""
         followed = self._followed[name]
         if followed.whole is None:
@@ -278,10 +278,10 @@ class Hub:
         return followed.whole
 
 
-def _encoded(number: int, topic: Hashable, name: str, fields: Raw) -> Frame:
+def _encoded(number: int, topic: Hashable, name: str, fields: Raw) -> StreamFrame:
     data = orjson.dumps({"topic": str(topic), **fields})
     text = b"id: " + name.encode() + b"\nevent: rows\ndata: " + data + b"\n\n"
-    return Frame(number, topic, text, packed(text))
+    return StreamFrame(number, topic, text, packed(text))
 
 
 def packed(text: bytes) -> bytes:

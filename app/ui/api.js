@@ -32,7 +32,7 @@ async function refusal(response) {
 const encoded = (parts) => parts.map(encodeURIComponent).join('/');
 
 export async function get(parts, query = {}, signal) {
-  const asked = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== undefined && value !== ''));
+  const asked = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => [value].flat().filter((each) => each !== undefined && each !== '').map((each) => [name, each])));
   const response = await fetch(`/api/${encoded(parts)}${asked.size ? `?${asked}` : ''}`, { headers: headers(), signal, cache: 'no-store' });
   if (!response.ok) throw await refusal(response);
   return response.json();

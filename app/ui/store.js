@@ -30,8 +30,25 @@ function rows(event) {
   for (const row of event.all ?? event.put) kept.set(key(row), row);
   for (const name of event.gone ?? []) kept.delete(name);
   store.updated = event.at;
+  if (event.topic === 'queues') remember(event.at);
   store.loaded.add(event.topic);
   changed();
+}
+
+const REMEMBERED = 720, APART = 5, SINGLE = 40;
+
+// Keeps what is in use now, for the chart of a page without a history: by queue, or by cohort where there are many.
+function remember(at) {
+  if (store.seen.length && at - store.seen.at(-1)[0] < APART) return;
+  const cells = new Map(), many = store.queues.size > SINGLE;
+  for (const row of store.queues.values()) {
+    for (const cell of row.cells) {
+      const name = `${many ? row.cohort || 'without-cohort' : row.name} ${cell.resource}`;
+      cells.set(name, (cells.get(name) ?? 0) + cell.used + cell.notReady);
+    }
+  }
+  store.seen.push([at, cells]);
+  if (store.seen.length > REMEMBERED) store.seen.shift();
 }
 
 export function changed() {

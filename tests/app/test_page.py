@@ -30,6 +30,16 @@ PATHS = (
     "/api/namespaces/vision/queues/main",
     "/api/namespaces/vision/queues/main/line",
     "/api/namespaces/vision/queues/main/running",
+    "/api/namespaces/vision/workloads/job-train-0",
+    "/api/namespaces/speech/workloads/job-train-1",
+    "/api/find?q=train",
+    "/api/find?q=train&namespace=vision",
+    "/api/preemptions",
+    "/api/preemptions?namespace=vision",
+    "/api/preemptions?namespace=speech",
+    "/api/queues/vision/what-if?edit=nominal/h100/cpu=16",
+    "/api/topology/h100",
+    "/api/clusters",
     "/api/namespaces/speech/queues/main",
     "/api/namespaces/speech/queues/main/line",
     "/api/stream?topic=queues",
@@ -40,7 +50,7 @@ PATHS = (
 )
 SEEN: Mapping[str, tuple[str, ...]] = {
     "admin": PATHS,
-    "tenant": ("/api/me", *(path for path in PATHS if "namespaces/vision" in path or ":vision" in path)),
+    "tenant": ("/api/me", *(path for path in PATHS if re.search("namespaces/vision|:vision|namespace=vision", path))),
     "viewer": ("/api/me", "/api/namespaces/speech/queues/main", "/api/stream?topic=namespace:speech"),
     "nobody": ("/api/me",),
     "": (),
@@ -123,7 +133,8 @@ async def test_a_row_of_the_line_says_why_it_waits_and_what_it_asks(cluster: Pag
     (row,) = found["rows"]
     assert (row["position"], row["job"], row["priority"], row["pods"]) == (1, "eval-20", 100, 8)
     assert {each["resource"]: each["text"] for each in row["asks"]}["nvidia.com/gpu"] == "32"
-    assert "insufficient unused quota for nvidia.com/gpu in flavor h100, 32 more needed" in row["message"]
+    assert row["message"].startswith("behind vision/job-sweep-8, which is first in ClusterQueue vision")
+    assert {each["name"]: each["missing"] for each in row["lacking"][0]["resources"]}["nvidia.com/gpu"] == "32"
 
 
 async def test_a_running_workload_has_an_expected_end(cluster: PagedCluster) -> None:
@@ -267,3 +278,68 @@ async def test_what_others_of_the_cohort_lend_follows_their_usage() -> None:
         await viewer.aclose()
     finally:
         running.cancel()
+
+
+async def test_a_job_has_its_story_what_would_help_its_yaml_and_its_events(cluster: PagedCluster) -> None:
+    about = {"kind": "Job", "name": "train-0", "namespace": "vision"}
+    event = {"metadata": {}, "type": "Normal", "reason": "CreatedWorkload", "message": "Created Workload: x"}
+    cluster.api.events = [{**event, "involvedObject": about, "lastTimestamp": "2027-01-15T08:00:00Z"}]
+    found = (await Browser(cluster).get("/api/namespaces/vision/workloads/job-train-0")).json()
+    assert (found["job"], found["kind"], found["pods"]) == ("train-0", "Job", 4)
+    assert found["standing"]["state"] == "waiting"
+    assert "it fits when speech/job-train-large-00004 ends" in found["standing"]["wouldHelp"]
+    assert [each["title"] for each in found["timeline"]] == ["Created"]
+    assert found["yaml"].startswith("apiVersion: kueue.x-k8s.io/v1beta2\nkind: Workload\n")
+    assert [(each["reason"], each["on"]) for each in found["events"]] == [("CreatedWorkload", "Job")]
+
+
+async def test_a_preempted_job_says_by_whom_and_by_which_rule_to_who_may_read_it(cluster: PagedCluster) -> None:
+    cluster.api.users["forecaster"] = reader("weather", "workloads")
+    path = "/api/namespaces/weather/workloads/job-forecast"
+    for user, by in (("admin", "genomics/job-align-0"), ("forecaster", "a workload of another namespace")):
+        found = (await Browser(cluster).get(path, user)).json()
+        (told,) = [each for each in found["timeline"] if each["title"] == "Preempted"]
+        assert told["text"].startswith(f"by {by}: ClusterQueue genomics took back quota of its own")
+        rows = (await Browser(cluster).get("/api/preemptions?namespace=weather", user)).json()["rows"]
+        assert [row["by"] for row in rows] == [
+            {"namespace": "genomics", "name": "job-align-0", "job": "job-align-0"}
+            if user == "admin"
+            else {"hidden": True}
+        ]
+
+
+async def test_another_quota_is_played_and_not_written(cluster: PagedCluster) -> None:
+    browser = Browser(cluster)
+    found = (await browser.get("/api/queues/vision/what-if?edit=nominal/h100/nvidia.com/gpu=16")).json()
+    assert [each["job"] for each in found["effects"]["exposed"]["rows"]] == ["train-segmenter"]
+    assert '"name":"nvidia.com/gpu","nominalQuota":"16"' in found["patch"]
+    assert not (await browser.get("/api/queues/vision/what-if?edit=nominal/h100/cpu=64")).json()["changed"]
+    for wrong in ("edit=x", "edit=nominal/h100/cpu=many", "edit=nominal/a100/cpu=1", "edit=nominal/h100/cpu=-1", ""):
+        assert (await browser.get(f"/api/queues/vision/what-if?{wrong}")).status_code == 400, wrong
+
+
+async def test_a_domain_has_what_is_used_and_whose_pods_are_there(cluster: PagedCluster) -> None:
+    cluster.api.users["plumber"] = (*reader("", "nodes"), *reader("vision", "workloads"))
+    found = (await Browser(cluster).get("/api/topology/h100")).json()
+    assert found["levels"] == ["block", "rack", "hostname"]
+    rack = found["domains"][0]["domains"][0]
+    assert (rack["name"], rack["amounts"]["nvidia.com/gpu"]) == ("rack-00", {"has": 16, "used": 16})
+    assert [each["job"] for each in rack["domains"][0]["workloads"]] == ["train-detector"]
+    hidden = (await Browser(cluster).get("/api/topology/h100", "plumber")).json()
+    host = hidden["domains"][0]["domains"][0]["domains"][0]
+    assert (host["workloads"], host["others"]) == ([], 1)
+
+
+async def test_names_are_found_in_what_the_user_may_read(cluster: PagedCluster) -> None:
+    found = (await Browser(cluster).get("/api/find?q=train-&namespace=vision", "tenant")).json()["rows"]
+    assert {row["namespace"] for row in found} == {"vision"}
+    assert "train-detector" in {row["job"] for row in found}
+    assert (await Browser(cluster).get("/api/find?q=x", "admin")).status_code == 400
+
+
+async def test_without_a_history_use_over_time_says_what_to_do(cluster: PagedCluster) -> None:
+    found = await Browser(cluster).get("/api/usage")
+    assert (found.status_code, found.json()["message"]) == (
+        404,
+        "there is no history: an administrator must set history.enabled",
+    )

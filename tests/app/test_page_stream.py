@@ -10,7 +10,7 @@ import pytest
 
 from api.objects import Raw
 from app.page import stream
-from app.page.stream import GZIP_HEAD, Frame, Hub, RowSteps, Viewer, packed
+from app.page.stream import GZIP_HEAD, Hub, RowSteps, StreamFrame, Viewer, packed
 
 
 class Counters:
@@ -49,7 +49,7 @@ class Told:
         await self.hub._pass()
 
 
-async def read(frames: AsyncGenerator[list[Frame], None]) -> list[int]:
+async def read(frames: AsyncGenerator[list[StreamFrame], None]) -> list[int]:
     return [frame.number for frame in await anext(frames)]
 
 

@@ -10,7 +10,8 @@ import pytest
 from api.names import PreemptedReason
 from api.objects import Raw
 from cli.main import PLUGIN, _started
-from cli.preempted import ShownPreemptor, preemptions, preemptor, text
+from cli.preempted import ShownPreemptor, preemptor, text
+from core.explain.preemption import preemptions
 from core.model import Workload, events, messages
 from core.model.decisions import Victim
 from tests.builders import workload as waiting

@@ -53,8 +53,9 @@ export function find(me) {
     const locals = [...store.namespaces.values()].filter((each) => each.name.includes(text)).map((each) => ({ kind: 'LocalQueue', name: `${each.namespace}/${each.name}`, to: `#/queues/${each.namespace}/${each.name}` }));
     list([...queues, ...locals]);
     try {
-      const jobs = await get(['find'], { q: text });
-      if (number === asked) list([...queues.slice(0, 6), ...locals.slice(0, 6), ...jobs.rows.map((each) => ({ kind: 'Job', name: `${each.namespace}/${each.job || each.name}`, to: `#/jobs/${each.namespace}/${each.name}` }))]);
+      const places = me.may.workloads ? [''] : me.namespaces.slice(0, 4);
+      const jobs = (await Promise.all(places.map((namespace) => get(['find'], { q: text, namespace }).catch(() => ({ rows: [] }))))).flatMap((each) => each.rows);
+      if (number === asked) list([...queues.slice(0, 6), ...locals.slice(0, 6), ...jobs.map((each) => ({ kind: 'Job', name: `${each.namespace}/${each.job || each.name}`, to: `#/jobs/${each.namespace}/${each.name}` }))]);
     } catch {
       // the queues are shown anyway
     }
