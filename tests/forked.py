@@ -1,4 +1,4 @@
-"""`seiretsu serve` as a fork of a process that has already imported it, for runs that start it hundreds of times.
+"""`seiretsu serve` as a fork of a process that has already imported it: tests start it a hundred times.
 
 What it does after the imports is the same; its start takes a fraction of the CPU time.
 """
@@ -25,7 +25,7 @@ class Forked:
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["cli.serve", *_loaded()])
+        context.set_forkserver_preload(["cli.serve", __name__, *_loaded()])
         (out, their_out), (errors, their_errors) = context.Pipe(duplex=False), context.Pipe(duplex=False)
         words = ["serve", *arguments]
         self._process = context.Process(
@@ -68,12 +68,13 @@ class Forked:
 
 
 def _loaded() -> list[str]:
-    """The modules of the project that were imported until now. Each fork imports the one that runs again, and so what
-    it imports.
+    """The modules that were imported until now for a program of the project. Each fork imports the one that runs again,
+    and so what it imports. Of pytest it imports nothing.
     """
-    ours = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("bench", "tests")}
     running = getattr(sys.modules["__main__"], "__spec__", None)
-    return [name for name in ours if running is None or name != running.name]
+    if running is None or running.name.partition(".")[0] != "bench":
+        return []
+    return [name for name in sys.modules if name.partition(".")[0] in ("bench", "tests") and name != running.name]
 
 
 def _text(pipe: Connection) -> TextIO:

@@ -1,16 +1,27 @@
-"""`seiretsu serve` as a separate process, for tests on the real control plane."""
+"""`seiretsu serve` as a separate process, for tests on the real control plane.
+
+Most of them need not start Python and import the program again, which takes a second of CPU: their process is a fork
+(``tests.forked``). tests/cluster/test_serve.py starts the program.
+
+The processes that are started one after the other on a control plane have one CA and one port: definitions that name
+another CA or URL are other definitions, whose schemas and rules the API server compiles again.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import queue
+import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +29,10 @@ from typing import Any
 from api.names import LEADER_ELECTION_ID, NAMESPACE
 from app.identity import AS_CONTROLLER
 from app.server import Address
+from certs import pki
+from certs.directory import DirectoryStore
+from certs.plan import RenewalPolicy
+from certs.record import CertificateRecord
 from devcluster.controlplane import ControlPlane
 from tests.eventually import PATIENCE
 from tests.forked import Forked
@@ -117,11 +132,38 @@ def _started(program: list[str], arguments: list[str], environment: dict[str, st
     )
 
 
+@functools.cache
+def _authority() -> dict[str, bytes]:
+    """The CA of all processes, in the form it is stored in."""
+    return CertificateRecord(pki.new_authority(datetime.now(UTC), RenewalPolicy().authority_life)).data()
+
+
+_PORTS: dict[Path, int] = {}
+"""The ports of processes by the kubeconfig that they are given."""
+_NEVER_CHOSEN = range(20_000, 32_000)
+"""Ports that systems do not give to connections, so that a port is free again when a process has ended."""
+
+
+def _port(kubeconfig: Path) -> int:
+    """The port that the last process with a kubeconfig had, if it is free; else a new one."""
+    known = [_PORTS[kubeconfig]] if kubeconfig in _PORTS else []
+    for port in (*known, *random.sample(_NEVER_CHOSEN, 100)):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            _PORTS[kubeconfig] = port
+            return port
+    raise AssertionError("no port is free")
+
+
 @contextmanager
-def serving(kubeconfig: Path, cert_dir: Path, *arguments: str, install: bool = True) -> Iterator[Served]:
+def serving(
+    kubeconfig: Path, cert_dir: Path, *arguments: str, install: bool = True, forked: bool = True
+) -> Iterator[Served]:
     """`seiretsu serve --install` on a free port, not yet ready; it is stopped, or else killed, at the end."""
-    given = ["--kubeconfig", str(kubeconfig), "--cert-dir", str(cert_dir), "--bind", "127.0.0.1:0"]
-    served = Served([*given, *(["--install"] if install else []), *arguments])
+    if forked:
+        DirectoryStore(cert_dir)._write(_authority(), "")  # unless there is another one already
+    bind = f"127.0.0.1:{_port(kubeconfig)}"
+    given = ["--kubeconfig", str(kubeconfig), "--cert-dir", str(cert_dir), "--bind", bind]
+    served = Served([*given, *(["--install"] if install else []), *arguments], start=Forked if forked else None)
     try:
         yield served
     finally:

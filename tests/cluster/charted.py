@@ -21,6 +21,7 @@ from api.objects import Raw
 from devcluster import build, containers
 from devcluster.controlplane import ControlPlane
 from tests.eventually import PATIENCE
+from tests.forked import Forked
 from tests.serving import Served
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +116,7 @@ def started(plane: ControlPlane, directory: Path, namespace: str = NAMESPACE, *,
         configuration = container.mounts["config"] / "controller_manager_config.yaml"
         configuration.write_bytes(_without_ports(configuration.read_bytes()))
         arguments = ["--bind=127.0.0.1:0" if word.startswith("--bind=") else word for word in arguments]
-    return Served(arguments, container.environment)
+    return Served(arguments, container.environment, start=Forked)
 
 
 def _without_ports(configuration: bytes) -> bytes:

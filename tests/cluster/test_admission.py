@@ -76,6 +76,7 @@ def test_a_job_that_is_deleted_gives_its_quota_to_the_next(world: World) -> None
     world.until("no Workload is left behind", lambda: set(world.workloads()) == {"next"})
 
 
+@pytest.mark.exceeds
 def test_a_job_unsuspended_without_admission_is_suspended_again(world: World) -> None:
     world.queue("team", 1)
     world.job("runs", "team", seconds=600)

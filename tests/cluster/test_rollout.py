@@ -73,14 +73,14 @@ async def test_t11_replacing_every_replica_under_load_fails_no_create(plane: Con
     chosen = settings(tmp_path / "config.yaml")
     async with Client(config.load(plane.kubeconfig)) as client, balanced() as (balancer, port):
         await define(client, port)
-        balancer.replicas = [replica(plane.kubeconfig, chosen) for _ in range(2)]
+        balancer.replicas = [replica(plane.kubeconfig, chosen, forked=True) for _ in range(2)]
         for one in balancer.replicas:
             await asyncio.to_thread(one.ready)
         await eventually(lambda: len(balancer.ready) == 2)
         holders, slow = {await holder(client)}, []
         async with creating(client, RATE) as creates:
             for old in list(balancer.replicas):
-                new = replica(plane.kubeconfig, chosen)
+                new = replica(plane.kubeconfig, chosen, forked=True)
                 balancer.replicas.append(new)
                 await asyncio.to_thread(new.ready)
                 await eventually(lambda: len(balancer.ready) == 3)
@@ -168,7 +168,7 @@ async def test_t12_t13_a_leader_is_replaced_that_hangs_or_dies_or_has_no_api_ser
     queue = Queue(plane, "failover")
     async with Client(config.load(plane.kubeconfig)) as client, balanced() as (balancer, port):
         await define(client, port)
-        async with candidates(config.load(plane.kubeconfig), tmp_path, chosen, balancer) as both:
+        async with candidates(config.load(plane.kubeconfig), tmp_path, chosen, balancer, forked=True) as both:
             with observing(plane, "failover"):
                 first, second = await leader(both)
                 await asyncio.to_thread(queue.set_up)

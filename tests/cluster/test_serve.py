@@ -51,7 +51,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def served(plane: ControlPlane, tmp_path: Path) -> Iterator[Served]:
-    with serving(plane.kubeconfig, tmp_path) as process:
+    with serving(plane.kubeconfig, tmp_path, forked=False) as process:
         process.ready()
         yield process
 
@@ -65,7 +65,7 @@ def create(plane: ControlPlane) -> subprocess.CompletedProcess[str]:
 
 
 async def test_ready_is_printed_once_and_from_then_on_jobs_wait(plane: ControlPlane, tmp_path: Path) -> None:
-    with serving(plane.kubeconfig, tmp_path, "--profile", str(tmp_path / "profile.txt")) as process:
+    with serving(plane.kubeconfig, tmp_path, "--profile", str(tmp_path / "profile.txt"), forked=False) as process:
         process.ready()
         made = create(plane)
         assert json.loads(made.stdout)["spec"]["suspend"] is True, made.stderr
@@ -154,7 +154,7 @@ async def test_without_an_api_server_it_waits_and_says_why_and_is_ready_once_the
 async def test_sigterm_is_obeyed_while_there_is_no_api_server(plane: ControlPlane, tmp_path: Path) -> None:
     plane.kill_apiserver()
     try:
-        with serving(plane.kubeconfig, tmp_path) as process:
+        with serving(plane.kubeconfig, tmp_path, forked=False) as process:
             process.logged("The API server does not answer, trying again")
             assert process.stop() == 0
             assert process.lines == []
@@ -254,7 +254,7 @@ async def test_a_ca_of_the_future_neither_ends_a_start_nor_the_service(plane: Co
 
 
 async def test_a_port_in_use_is_an_error_that_names_it(plane: ControlPlane, served: Served, tmp_path: Path) -> None:
-    with serving(plane.kubeconfig, tmp_path, "--bind", str(served.address)) as second:
+    with serving(plane.kubeconfig, tmp_path, "--bind", str(served.address), forked=False) as second:
         assert second.wait() == 1
         failed = second.logged("Could not start")
     said = f"cannot listen on {served.address}: Address already in use; --bind ADDR:PORT chooses another one"
@@ -296,7 +296,7 @@ async def test_a_start_that_is_refused_here_and_there_ends_ready(plane: ControlP
 
 def test_a_wrong_configuration_is_reported_in_full_and_nothing_starts(plane: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("webhook: {prot: 1}\nmetrics: 7\n")
-    with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
+    with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml"), forked=False) as process:
         assert process.wait() == 2
         assert process.log[1:] == [
             '  webhook.prot: Forbidden: unknown field; did you mean "port"?',
