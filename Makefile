@@ -11,9 +11,9 @@ CONTROL_PLANE := etcd kube-apiserver kube-controller-manager kube-scheduler kube
 CYCLE ?= tests/recordings/cycles
 SCENARIOS ?= tests/recordings/scenarios
 
-# How many processes run the tests. Those on a control plane wait half of the time: four keep two cores busy, and need
-# about 10 GB.
-WORKERS ?= 4
+# How many processes run the tests. Those on a control plane wait more than half of the time: five keep two cores busy,
+# and need about 12 GB.
+WORKERS ?= 5
 
 # Kueue's own definition of Workloads (a file): what a write costs under it is then measured beside ours.
 KUEUE_CRD ?=

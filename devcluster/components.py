@@ -81,8 +81,8 @@ def etcd(program: Path, layout: Layout, ports: Ports) -> list[str | Path]:
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
         "--unsafe-no-fsync",
-        "--heartbeat-interval=20",
-        "--election-timeout=200",  # no competitors: start-up waits only for the first election
+        "--heartbeat-interval=50",  # an idle member works at each of them
+        "--election-timeout=250",  # no competitors: start-up waits only for the first election
         "--quota-backend-bytes=8589934592",
         "--log-level=warn",
     ]
