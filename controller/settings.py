@@ -25,6 +25,7 @@ from core.multikueue.group import Policy
 from core.multikueue.kubeconfig import NOTHING, Allowed
 from core.multikueue.profile import Provider
 from core.notifications.model import NotificationKind, NotificationPolicy, Recipient
+from core.queue.population import PopulationPolicy
 from core.topology.health import FailureRules
 from core.wire import decode, pod_requests
 from core.wire.decode import WorkloadContext
@@ -199,6 +200,8 @@ class ControllerSettings:
     remembers_run_times: bool = False
     history: HistorySettings | None = None
     """What is recorded of workloads, and where; None records nothing."""
+    population: PopulationPolicy | None = None
+    """Which LocalQueues namespaces get by themselves; None creates none."""
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
 
     @property
@@ -283,7 +286,19 @@ def from_configuration(
         remembers_run_times=configuration.seiretsu.forecast.enable and configuration.seiretsu.forecast.remember,
         history=_history(configuration),
         notifications=_notifications(configuration),
+        population=_population(configuration),
     )
+
+
+def _population(configuration: Configuration) -> PopulationPolicy | None:
+    section = configuration.seiretsu.population
+    if not section.enable:
+        return None
+    chosen = section.namespace_selector
+    selector = chosen.model_dump(by_alias=True, exclude_none=True) if chosen else configuration.managed_namespaces
+    named = section.local_queue_name_mode == "Static"
+    name = (section.local_queue_name or names.DEFAULT_LOCAL_QUEUE) if named else ""
+    return PopulationPolicy(name, decode.selector(selector))
 
 
 def _notifications(configuration: Configuration) -> NotificationSettings:

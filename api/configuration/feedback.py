@@ -14,6 +14,7 @@ from api.configuration.forecast import Forecast
 from api.configuration.guard import Guard
 from api.configuration.history import History
 from api.configuration.notifications import Notifications
+from api.configuration.population import Population
 from api.configuration.ui import Ui
 from api.v1beta2.base import LabelSelector
 
@@ -108,6 +109,8 @@ class SeiretsuSection(Section):
     """What is recorded of workloads after they are gone."""
     notifications: Notifications = Field(default_factory=Notifications)
     """Who is notified of what happens to workloads."""
+    population: Population = Field(default_factory=Population)
+    """LocalQueues that namespaces get by themselves."""
     system_priority_namespaces: list[str] = Field(default_factory=lambda: ["kube-system"])
     """Where the PriorityClasses of Kubernetes (`system-`) of pods order the queue; `*` is everywhere, as in Kueue."""
     terminating_pods_timeout: Duration = timedelta(minutes=5)

@@ -267,6 +267,19 @@ def _history(configuration: Configuration) -> Iterator[FieldError]:
         yield invalid("seiretsu.history.directory", section.directory, "must be an absolute path")
 
 
+def _population(configuration: Configuration) -> Iterator[FieldError]:
+    section = configuration.seiretsu.population
+    name, path = section.local_queue_name, "seiretsu.population"
+    if name and section.local_queue_name_mode == "AsClusterQueue":
+        detail = "localQueueName cannot be set when localQueueNameMode is AsClusterQueue"
+        yield invalid(f"{path}.localQueueName", name, detail)
+    elif name:
+        yield from (invalid(f"{path}.localQueueName", name, text) for text in syntax.dns1123_subdomain(name))
+    if section.namespace_selector is not None:
+        selector = section.namespace_selector.model_dump(by_alias=True, exclude_none=True)
+        yield from syntax.label_selector(f"{path}.namespaceSelector", selector)
+
+
 def _notifications(configuration: Configuration) -> Iterator[FieldError]:
     yield from notifications.wrong(configuration.seiretsu.notifications, "seiretsu.notifications")
 
@@ -287,4 +300,5 @@ _RULES: Final[tuple[Callable[[Configuration], Iterator[FieldError]], ...]] = (
     _history,
     _feedback,
     _notifications,
+    _population,
 )

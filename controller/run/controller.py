@@ -52,6 +52,7 @@ from controller.reconcilers.mirror import QueueMirror
 from controller.reconcilers.node_failures import NodeFailures
 from controller.reconcilers.not_running import NotRunning
 from controller.reconcilers.pod_owners import PodOwnerReconciler
+from controller.reconcilers.population import Population
 from controller.reconcilers.provisioning import Provisioning
 from controller.reconcilers.queues import QueueStatuses
 from controller.reconcilers.topology import TopologyNodes
@@ -216,6 +217,10 @@ class Controller:
             self.failure_recovery = FailureRecovery(self.caches, writer, client, people)
         self.ungater = TopologyUngater(self.caches, writer, client, self.metrics)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
+        self.population: Population | None = None
+        if (wanted := self.settings.population) is not None:
+            people = Events(self._recorder, WORKLOADS)
+            self.population = Population(self.caches, writer, people, wanted, own_namespace=self.settings.namespace)
         self.forecasts: Forecasts | None = None
         self.basis: Basis | None = None
         self.run_times: RememberedRunTimes | None = None
@@ -388,6 +393,10 @@ class Controller:
         for each in (self.waiting, self.not_running):
             for _ in each.everything():
                 await asyncio.sleep(0)
+        if self.population is not None:
+            self.population.connect()
+            for _ in self.population.everything():
+                await asyncio.sleep(0)
         if self.notifications is not None:
             self.notifications.connect()
             for _ in self.notifications.everything():
@@ -407,6 +416,8 @@ class Controller:
             if self.history is not None:
                 group.create_task(self.history.run(), name="history")
             group.create_task(self.mirror.run(), name="queue-mirror")
+            if self.population is not None:
+                group.create_task(self.population.run(), name="population")
             if self.notifications is not None:
                 group.create_task(self.notifications.run(), name="notifications")
             group.create_task(self.waiting.run(), name="waiting")

@@ -44,7 +44,7 @@ FORCED: Final = (resources.PODS, ("list", "delete"))
 """Pods that are stuck on unreachable nodes are ended, too, and deleted."""
 
 MIRRORED: Final = (resources.LOCAL_QUEUES, ("create",))
-"""Each Queue of v0.1 has a LocalQueue."""
+"""Each Queue of v0.1 has a LocalQueue; namespaces may get one."""
 
 OWNED: Final = (resources.WORKLOADS._replace(plural=f"{resources.WORKLOADS.plural}/{FINALIZERS}"), ("update",))
 """Owner references that block the deletion of a Workload: of PodTemplates and ProvisioningRequests, and of variants."""
@@ -73,6 +73,7 @@ HEAD: Final = (
 )
 ELASTIC: Final = 'ne (toString (get $gates "ElasticJobsViaWorkloadSlices")) "false"'
 VARIANTS: Final = 'eq (toString (get $gates "ConcurrentAdmission")) "true"'
+POPULATES: Final = 'eq (toString (default (dict) (default (dict) $configuration.seiretsu).population).enable) "true"'
 RECOVERY: Final = 'eq (toString (get $gates "FailureRecoveryPolicy")) "true"'
 GUARD: Final = 'ne (toString $guard.action) "Ignore"'
 DELETES_JOBS: Final = 'hasKey $kept "afterDeactivatedByKueue"'
@@ -148,7 +149,7 @@ def template() -> str:
     text = HEAD + _lines(rules(row for row in WATCHED if row.feature is None)) + _lines(unwatched()) + owners_of_jobs()
     for feature, condition in FEATURES.items():
         text += _if(condition, rules(row for row in WATCHED if row.feature is feature))
-    text += _if(FEATURES[Feature.QUEUES], [_rule(*MIRRORED)])
+    text += _if(f"or ({FEATURES[Feature.QUEUES]}) ({POPULATES})", [_rule(*MIRRORED)])
     text += _if(FEATURES[Feature.TOPOLOGY], [_rule(*COUNTED), _rule(*ENDED), _rule(*UNGATED)])
     text += _if(RECOVERY, [_rule(*FORCED), _rule(*ENDED)])
     text += _if(f"or ({FEATURES[Feature.PROVISIONING_REQUESTS]}) ({VARIANTS})", [_rule(*OWNED)])

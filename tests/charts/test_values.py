@@ -28,6 +28,7 @@ VALUES: Final[Raw] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: Final[Raw] = json.loads((CHART / "values.schema.json").read_text())
 DIGEST: Final = "sha256:" + "0123456789abcdef" * 4
 ALL_ON: Final[Raw] = {
+    "population": {"enabled": True},
     "enablePrometheus": True,
     "enableCertManager": True,
     "webhookService": {"ipDualStack": {"enabled": True}},
@@ -40,6 +41,9 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "commonLabels": ({"owner": "platform"}, "owner: platform"),
     "multiKueue.secrets": (["worker-one"], "- worker-one"),
     "provisioningRequests.enabled": (True, "podtemplates"),
+    "population.localQueueName": ("team-queue", "localQueueName: team-queue"),
+    "population.localQueueNameMode": ("AsClusterQueue", "localQueueNameMode: AsClusterQueue"),
+    "population.namespaceSelector": ({"matchLabels": {"populated": "yes"}}, 'populated: "yes"'),
     "controllerManager.replicas": (5, "replicas: 5"),
     "controllerManager.imagePullSecrets": ([{"name": "registry"}], "- name: registry"),
     "controllerManager.nodeSelector": ({"pool": "system"}, "pool: system"),
@@ -504,6 +508,7 @@ PROVISIONING: Final[Raw] = {"provisioningRequests": {"enabled": True}}
 PROVISIONED = "seiretsu: {provisioningRequests: {enable: true}}"
 VARIANTS = "featureGates: {ConcurrentAdmission: true}"
 EXTERNAL = "integrations: {frameworks: [batch/job], externalFrameworks: [Wrapper.v1.example.com]}"
+RECOVERY = "featureGates: {FailureRecoveryPolicy: true, TopologyAwareScheduling: false}"
 RETENTION = "objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}"
 
 
@@ -518,6 +523,14 @@ def verbs(given: Raw, group: str, resource: str) -> set[str]:
     ("group", "resource", "always", "given", "then"),
     [
         ("batch", "jobs", {"get", "list", "watch", "patch"}, configured(RETENTION), {"delete"}),
+        (
+            "kueue.x-k8s.io",
+            "localqueues",
+            {"list", "watch", "patch"},
+            {"crds": {"olderVersions": []}, "population": {"enabled": True}},
+            {"create"},
+        ),
+        ("", "pods/status", set(), configured(RECOVERY), {"patch"}),
         ("jobset.x-k8s.io", "jobsets/status", set(), configured(JOB_SETS), {"patch"}),
         ("", "pods", {"list", "watch", "delete"}, {}, {"patch"}),
         ("", "podtemplates", set(), PROVISIONING, {"list", "watch", "create", "patch", "delete"}),
@@ -537,6 +550,8 @@ def verbs(given: Raw, group: str, resource: str) -> set[str]:
     ],
     ids=[
         "jobs are deleted by a retention",
+        "LocalQueues of namespaces",
+        "pods that are stuck fail",
         "jobs that run elsewhere get a status",
         "pods lose a gate",
         "templates of requests for nodes",

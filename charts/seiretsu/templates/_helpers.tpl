@@ -142,6 +142,13 @@ info
 {{- $asks := hasKey $requests "enable" | ternary $requests.enable .Values.provisioningRequests.enabled -}}
 {{- $mirrors := hasKey $queues "enable" | ternary $queues.enable (has "v1alpha1" (default (list) .Values.crds.olderVersions)) -}}
 {{- $_ := set $own "seiretsu" (dict "provisioningRequests" (dict "enable" $asks) "queues" (dict "enable" $mirrors)) -}}
+{{- $population := default (dict) .Values.population -}}{{- /* helm upgrade --reuse-values has no new defaults */ -}}
+{{- if $population.enabled -}}
+{{- $made := dict "enable" true "localQueueNameMode" (default "Static" $population.localQueueNameMode) -}}
+{{- with $population.localQueueName }}{{ $_ := set $made "localQueueName" . }}{{ end -}}
+{{- with $population.namespaceSelector }}{{ $_ := set $made "namespaceSelector" . }}{{ end -}}
+{{- $_ := set $own.seiretsu "population" $made -}}
+{{- end -}}
 {{- if include "seiretsu.paged" . -}}
 {{- $page := dict "enable" true "bindAddress" (default "0.0.0.0:8445" (default (dict) $section.ui).bindAddress) -}}
 {{- if .Values.ui.proxy.secretName -}}

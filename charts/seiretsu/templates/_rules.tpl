@@ -161,7 +161,7 @@
   resources: [deviceclasses, resourceslices, resourceclaimtemplates]
   verbs: [list, watch]
 {{- end }}
-{{- if $configuration.seiretsu.queues.enable }}
+{{- if or ($configuration.seiretsu.queues.enable) (eq (toString (default (dict) (default (dict) $configuration.seiretsu).population).enable) "true") }}
 - apiGroups: [kueue.x-k8s.io]
   resources: [localqueues]
   verbs: [create]
