@@ -201,13 +201,13 @@ class _CelParser:
         node = self._primary()
         while True:
             if self._take("."):
-                name = self._next().text
+                name = self._field()
                 node = Call(node, name, self._parts(")")) if self._take("(") else Select(node, name)
             elif self._take("["):
                 node = Index(node, self.expression())
                 self.expect("]")
             elif self._take(".?"):
-                node = Call(node, OPTIONAL, (Literal(self._next().text),))
+                node = Call(node, OPTIONAL, (Literal(self._field()),))
             elif self._take("[?"):
                 node = Call(node, OPTIONAL, (self.expression(),))
                 self.expect("]")
@@ -233,7 +233,7 @@ class _CelParser:
             case "{":
                 return CelOperation(("{}",), self._parts("}"))
             case ".":
-                return Name(f".{self._next().text}")
+                return Name(f".{self._field()}")
             case name if name.isidentifier():
                 return Call(None, name, self._parts(")")) if self._take("(") else Name(name)
         raise CelSyntaxError("an operand", token.text, token.at)
@@ -245,13 +245,19 @@ class _CelParser:
         found: list[Node] = []
         while not self._take(end):
             if message:
-                self._next()
+                self._field()
                 self.expect(":")
             found.append(self.expression())
             if not self._take(",") and not self._take(":"):
                 self.expect(end)
                 break
         return tuple(found)
+
+    def _field(self) -> str:
+        token = self._next()
+        if token.literal is not None or not token.text.isidentifier():
+            raise CelSyntaxError("a name", token.source or token.text, token.at)
+        return token.text
 
     def _next(self) -> _Token:
         self._at += 1

@@ -78,14 +78,20 @@ class DeviceSelector:
     def __init__(self, evaluate: _Evaluate) -> None:
         self._evaluate = evaluate
 
-    def matches(self, device: Mapping[str, Any]) -> bool:
-        """Whether a device with these values of `device` is selected. Raises `SelectorError`."""
+    def matches(self, device: Mapping[str, Any], spent: list[int] | None = None) -> bool:
+        """Whether a device with these values of `device` is selected; the steps are added to ``spent``. Raises
+        `SelectorError`.
+        """
+        run = _Run({"device": device})
         try:
-            found = self._evaluate(_Run({"device": device}))
+            found = self._evaluate(run)
         except RecursionError:
             raise SelectorError("the expression is nested too deeply") from None
         except OverflowError:
             raise SelectorError("integer overflow") from None
+        finally:
+            if spent is not None:
+                spent[0] += MOST_STEPS - run.left
         if found is not True and found is not False:
             raise SelectorError(f"CEL result of type {_type_of(found)} could not be converted to bool")
         return found

@@ -253,6 +253,7 @@ def from_configuration(
                 enabled(gate, configuration.feature_gates)
                 for gate in ("UnadmittedWorkloadsObservability", "UnadmittedWorkloadsExplicitStatus")
             ),
+            guards=configuration.seiretsu.guard.action == "Evict",
         ),
         frameworks=tuple(configuration.integrations.frameworks),
         external_frameworks=tuple(configuration.integrations.external_frameworks),

@@ -82,7 +82,6 @@ REPORTED_SECONDS: Final = 300.0
 """How long the same excess is not reported again, if the guard only reports."""
 TRIES: Final = 4
 """So often an owner that is not in its store yet is waited for before it is asked for."""
-BASE_SECONDS, MOST_SECONDS = 5.0, 600.0
 """How long an evicted Workload is kept out of its queue, doubled with each eviction for this reason."""
 
 Deed = Literal["evicted_workloads", "deleted_pods", "ended_pods", "reported_jobs"]
@@ -785,9 +784,7 @@ class PodGuard:
     async def _evict(self, value: Workload, sentence: str) -> None:
         """Evicts a Workload; each time it stays out of its queue for longer."""
         now, reason = self.clock(), names.EvictedReason.PODS_WITHOUT_QUOTA
-        before = sum(count for kind, _, count in value.evictions if kind == reason)
-        after = transitions.kept_out(value, now + min(BASE_SECONDS * 2.0 ** min(before, 16), MOST_SECONDS))
-        after = transitions.evicted(after, reason, sentence, now)
+        after = transitions.without_quota(value, sentence, now)
         patch = status_patch(value, after)
         if patch is None:
             return

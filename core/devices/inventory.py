@@ -24,7 +24,7 @@ NOT_COUNTED_YET: Final = "The devices of the workload are being counted"
 """Why a workload is in no queue for a moment: its selectors are being evaluated. It is in no status."""
 
 
-MOST_AT_ONCE: Final = 3
+MOST_AT_ONCE: Final = 1
 """Steps in which an answer is computed while a workload is read."""
 MOST_PROBLEMS: Final = 1000
 _DONE: Final = object()

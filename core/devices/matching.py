@@ -16,8 +16,10 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 """Yields before a step takes a millisecond, and returns a result."""
 
-AT_ONCE = 8
-"""Evaluations in a step: a selector that takes all of its steps needs 0.15 ms."""
+AT_ONCE = 1000
+"""Steps of evaluations before others may run: half a millisecond. A device whose result is known counts as one, and
+each evaluation as two more than its steps.
+"""
 MOST_REMEMBERED = 64
 """Selectors for which the results of a slice are kept."""
 
@@ -41,40 +43,49 @@ class Matching:
         """
         found: list[Result] = []
         expressions = tuple(filter(None, expressions))
+        spent = [0]
         for each in slices:
+            spent[0] += len(each.devices)
+            yield from _pause(spent)
             lists = []
             for expression in expressions:
-                lists.append((yield from self._of(each, expression)))
+                lists.append((yield from self._of(each, expression, spent)))
             for place in range(len(each.devices)):
                 found.append(next((known[place] for known in lists if known[place] is not True), True))
         return found
 
-    def _of(self, of: Slice, expression: str) -> Steps[list[Result]]:
+    def _of(self, of: Slice, expression: str, spent: list[int]) -> Steps[list[Result]]:
         known = self._results.get(of.name)
         if known is None or known[0] is not of:
             known = self._results[of.name] = of, {}
         if expression not in known[1]:
             if len(known[1]) >= MOST_REMEMBERED:
                 known[1].clear()
-            known[1][expression] = yield from _evaluated(of.devices, expression)
+            known[1][expression] = yield from _evaluated(of.devices, expression, spent)
         return known[1][expression]
 
 
-def _evaluated(devices: Iterable[Device], expression: str) -> Steps[list[Result]]:
+def _pause(spent: list[int]) -> Steps[None]:
+    if spent[0] >= AT_ONCE:
+        spent[0] = 0
+        yield
+
+
+def _evaluated(devices: Iterable[Device], expression: str, spent: list[int]) -> Steps[list[Result]]:
     selector = compiled(expression)
     found: list[Result] = []
-    for place, device in enumerate(devices, start=1):
-        found.append(_result(selector, device))
-        if not place % AT_ONCE:
-            yield
+    for device in devices:
+        found.append(_result(selector, device, spent))
+        spent[0] += 2
+        yield from _pause(spent)
     return found
 
 
-def _result(selector: DeviceSelector | str, device: Device) -> Result:
+def _result(selector: DeviceSelector | str, device: Device, spent: list[int]) -> Result:
     if isinstance(selector, str):
         return selector
     try:
-        return selector.matches(device.variables)
+        return selector.matches(device.variables, spent)
     except SelectorError as error:
         return str(error)
 

@@ -32,10 +32,13 @@ class Request(Struct, frozen=True, gc=False):
 
 
 class ClaimTemplate(Struct, frozen=True, gc=False):
-    """A ResourceClaimTemplate: its requests; a text instead of one that is not supported, the reason."""
+    """A ResourceClaimTemplate: its requests; a text instead of one that is not supported, the reason. ``created`` is
+    the text of its time.
+    """
 
     key: Key
     requests: tuple[Request | str, ...]
+    created: str = ""
 
 
 class DeviceClass(Struct, frozen=True, gc=False):
@@ -91,7 +94,8 @@ EXACT_COUNT = "ExactCount"
 def claim_template(raw: Raw) -> ClaimTemplate:
     """A ResourceClaimTemplate."""
     devices = ((raw.get("spec") or {}).get("spec") or {}).get("devices") or {}
-    return ClaimTemplate(key_of(raw), tuple(_request(each) for each in devices.get("requests") or ()))
+    requests = tuple(_request(each) for each in devices.get("requests") or ())
+    return ClaimTemplate(key_of(raw), requests, raw["metadata"].get("creationTimestamp") or "")
 
 
 def device_class(raw: Raw) -> DeviceClass:

@@ -108,6 +108,7 @@ class Rare(Struct, frozen=True, gc=False):
     made_for: str = ""
     invalid: tuple[str, ...] = ()
     uncounted: str = ""
+    outgrown: str = ""
     checks: tuple[CheckState, ...] = ()
     reclaimable: Mapping[str, int] = field(default_factory=dict)
     requeue_count: int = 0
@@ -183,6 +184,11 @@ class Workload(Struct, frozen=True, gc=False):
     def uncounted(self) -> str:
         """Why it is not known which devices its pods use: it is in no queue until that is known."""
         return self.rare.uncounted
+
+    @property
+    def outgrown(self) -> str:
+        """Why its pods may use more devices than it was admitted for; '' where they may not."""
+        return self.rare.outgrown
 
     @property
     def checks(self) -> tuple[CheckState, ...]:

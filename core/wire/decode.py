@@ -217,14 +217,16 @@ def workload(raw: Raw, context: WorkloadContext, before: model.Workload | None =
     annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
     pod_sets, invalid = _pod_sets(spec.get("podSets") or (), context)
     uncounted = ""
-    if context.rules.devices is not None:
+    counts = context.rules.devices
+    claims = counts is not None and (bool(counts.extended) or _has_claims(spec.get("podSets") or ()))
+    if claims:
         pod_sets, uncounted = _with_devices(metadata.get("namespace", ""), spec.get("podSets") or (), pod_sets, context)
     controller = owner(raw)
     key = Key(sys.intern(metadata.get("namespace", "")), metadata["name"])
     uid = metadata.get("uid", "")
     if before is not None and before.uid == uid and before.key == key:
         key, uid = before.key, before.uid
-    return model.Workload(
+    found = model.Workload(
         key=key,
         uid=uid,
         created=maybe_epoch(metadata.get("creationTimestamp")) or 0.0,
@@ -250,6 +252,10 @@ def workload(raw: Raw, context: WorkloadContext, before: model.Workload | None =
         and _RARE_LABELS.isdisjoint(labels)
         else _rare(metadata, spec, status, invalid, uncounted, context),
     )
+    if not claims or found.admission is None:
+        return found
+    more = devices.outgrown(key.namespace, _templates(pod_sets, spec.get("podSets") or ()), found, context.rules)
+    return model.workload.replace(found, outgrown=more) if more else found
 
 
 _PLAIN_METADATA: Final = frozenset(
@@ -448,14 +454,19 @@ def _pod_sets(raws: Sequence[Raw], context: WorkloadContext) -> _PodSets:
     return known
 
 
+def _has_claims(raws: Iterable[Raw]) -> bool:
+    for raw in raws:  # for every Workload that is read: any() would take twice as long
+        template = raw.get("template")
+        if template and "resourceClaims" in (template.get("spec") or ()):
+            return True
+    return False
+
+
 def _with_devices(
     namespace: str, raws: Sequence[Raw], pod_sets: tuple[PodSet, ...], context: WorkloadContext
 ) -> tuple[tuple[PodSet, ...], str]:
     """Returns pod sets with what their devices count for; or, if that is not known, unchanged and the reason."""
-    pods = [
-        devices.PodTemplate(each.name, (raw.get("template") or {}).get("spec") or {})
-        for each, raw in zip(pod_sets, raws, strict=True)
-    ]
+    pods = _templates(pod_sets, raws)
     charge = devices.charge(namespace, pods, pod_sets, context.rules)
     if charge is None or charge.problem or not any((*charge.amounts, *charge.replaced)):
         return pod_sets, charge.problem if charge is not None else ""
@@ -465,6 +476,13 @@ def _with_devices(
     if known is None:
         known = context.pod_sets[name] = devices.counted(pod_sets, charge), ()
     return known[0], ""
+
+
+def _templates(pod_sets: Sequence[PodSet], raws: Sequence[Raw]) -> list[devices.PodTemplate]:
+    return [
+        devices.PodTemplate(each.name, (raw.get("template") or {}).get("spec") or {})
+        for each, raw in zip(pod_sets, raws, strict=True)
+    ]
 
 
 def _pod_set(raw: Raw, context: WorkloadContext) -> tuple[PodSet, Effective]:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import msgspec
 
 from api import quantity
-from core.devices.inventory import DeviceCharge, PodClaims
-from core.model import PodSet, Raw
+from api.names import Condition
+from core.devices.inventory import NOT_COUNTED_YET, DeviceCharge, Inventory, PodClaims
+from core.model import Key, PodSet, Raw, Workload
 from core.wire.pod_requests import RequestRules, containers
+from core.wire.timestamps import maybe_epoch
 
 
 class PodTemplate(NamedTuple):
@@ -54,6 +56,35 @@ def charge(
 def counted(pod_sets: Iterable[PodSet], found: DeviceCharge) -> tuple[PodSet, ...]:
     """Returns the pod sets with what their devices count for, which must be known."""
     return tuple(_counted(*each) for each in zip(pod_sets, found.amounts, found.replaced, strict=True))
+
+
+def outgrown(namespace: str, pods: Sequence[PodTemplate], workload: Workload, rules: RequestRules) -> str:
+    """Returns in a sentence that a template of these pods was made again after the admission of the Workload, and asks
+    for more than it was admitted for; '' if not.
+
+    What a claim counts for may also change with the devices of the cluster, or with the Configuration: that is not the
+    work of the Workload's owner, and does not matter.
+    """
+    reserved, inventory = workload.condition(Condition.QUOTA_RESERVED), rules.devices
+    if workload.admission is None or reserved is None or not reserved.status or not isinstance(inventory, Inventory):
+        return ""
+    names = {claim for pod in pod_claims(pods, rules) for claim, _ in pod.claims if claim}
+    known = (inventory.templates.get(Key(namespace, name)) for name in sorted(names))
+    again = [each for each in known if each is not None and (maybe_epoch(each.created) or 0.0) >= reserved.since]
+    what = f"ResourceClaimTemplate {again[0].key.name} was made again after the admission" if again else ""
+    if again and workload.uncounted and workload.uncounted != NOT_COUNTED_YET:
+        return f"{what}: {workload.uncounted}"
+    asked = {each.name: each for each in workload.pod_sets}
+    for given in workload.admission.pod_sets if again else ():
+        pod_set = asked.get(given.name)
+        if pod_set is None or not given.count:
+            continue
+        for resource, amount in pod_set.requests.items():
+            admitted = given.usage.get(resource, 0)
+            if amount * given.count > admitted and amount > pod_set.per_pod.get(resource, 0):
+                now, then = (quantity.text(resource, each) for each in (amount, admitted // given.count))
+                return f"{what}: each pod asks for {now} {resource} now, and was admitted for {then}"
+    return ""
 
 
 def _counted(pod_set: PodSet, more: Mapping[str, int], less: frozenset[str]) -> PodSet:

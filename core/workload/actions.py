@@ -29,12 +29,13 @@ class LifePolicy:
     """The settings of the Configuration for the lifecycle of Workloads; ``after_finished`` are seconds of retention.
 
     ``explicit_status``: the status of a Workload reports that it waits before a cycle has decided it, which costs one
-    more write.
+    more write. ``guards``: a Workload is evicted whose pods may use more devices than it was admitted for.
     """
 
     pods_ready: PodsReadyPolicy | None = None
     after_finished: float | None = None
     explicit_status: bool = False
+    guards: bool = True
 
 
 @dataclass(frozen=True, slots=True)

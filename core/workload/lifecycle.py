@@ -283,6 +283,17 @@ def queue_stopped(w: Workload, s: Surroundings) -> Action | None:
     return None
 
 
+def outgrown(w: Workload, s: Surroundings) -> Action | None:
+    """A Workload is evicted if a ResourceClaimTemplate of its pods was made again after its admission and asks for
+    more: each pod that starts from then on has the larger claim.
+    """
+    if not w.outgrown or not s.policy.guards or not _holding(w):
+        return None
+    after = transitions.without_quota(w, w.outgrown, s.now)
+    eviction = after.condition(names.Condition.EVICTED)
+    return _evict(w, after, EvictedReason.PODS_WITHOUT_QUOTA, eviction, "")
+
+
 def pods_not_ready(w: Workload, s: Surroundings) -> Action | None:
     """A Workload whose pods are not ready in time is evicted with increasing backoff, and deactivated after the last
     retry.
@@ -358,6 +369,7 @@ RULES: tuple[LifecycleRule, ...] = (
     evicted_without_job,
     checks_failed,
     queue_stopped,
+    outgrown,
     pods_not_ready,
     overtime,
     until_late,

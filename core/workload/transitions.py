@@ -38,6 +38,10 @@ _RESET_BY_RESERVATION = (
 )
 
 
+GUARD_SECONDS, MOST_GUARD_SECONDS = 5.0, 600.0
+"""How long a workload is kept out whose pods used more than it was admitted for, the first time, and at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """How long a workload stays out of the queue after its n-th eviction: base x 2^(n-1), at most ``most`` seconds."""
@@ -260,6 +264,14 @@ def backed_off(workload: Workload, backoff: Backoff, now: float) -> Workload:
     count = workload.requeue_count + 1
     until = now + backoff.seconds(count)
     return replace(workload, requeue_count=count, requeue_at=max(until, workload.requeue_at or until))
+
+
+def without_quota(workload: Workload, message: str, now: float) -> Workload:
+    """Evicts it because its pods use more than it was admitted for: each time it stays out of its queue for longer."""
+    reason = EvictedReason.PODS_WITHOUT_QUOTA
+    before = sum(count for kind, _, count in workload.evictions if kind == reason)
+    after = kept_out(workload, now + min(GUARD_SECONDS * 2.0 ** min(before, 16), MOST_GUARD_SECONDS))
+    return evicted(after, reason, message, now)
 
 
 def kept_out(workload: Workload, until: float) -> Workload:

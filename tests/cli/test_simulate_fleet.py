@@ -468,3 +468,44 @@ def test_a_live_manager_whose_multikueue_objects_may_not_be_listed_is_simulated_
     told = played(trace(tmp_path, "0,10m,main,team-a,mine,8"), "--from-cluster")
     assert "workers" not in told
     assert "worker clusters are not read from the cluster: you may not list multikueueconfigs" in told["remarks"]
+
+
+TEMPLATE = """
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu, namespace: team-a}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}}
+"""
+CLAIMING = """
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: claiming, namespace: team-a, labels: {kueue.x-k8s.io/queue-name: main}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+      containers: [{name: main, image: i, resources: {requests: {cpu: "1"}}}]
+"""
+
+
+def test_a_job_runs_in_the_worker_that_has_its_claim_template(tmp_path: Path) -> None:
+    config = tmp_path / "configuration.yaml"
+    config.write_text(
+        "resources: {deviceClassMappings: [{name: example.com/gpus, deviceClassNames: [gpu.example.com]}]}"
+    )
+
+    def with_gpus(name: str, more: str) -> Path:
+        text = (EXAMPLE / f"{name}.yaml").read_text().replace("[cpu]", "[example.com/gpus, cpu]")
+        text = re.sub(r"(resources: \[)(\{name: cpu,)", r"\1{name: example.com/gpus, nominalQuota: 4}, \2", text)
+        (tmp_path / f"{name}.yaml").write_text(text + more)
+        return tmp_path / f"{name}.yaml"
+
+    manager = with_gpus("manager", TEMPLATE + CLAIMING)
+    small, large = with_gpus("small", ""), with_gpus("large", TEMPLATE)
+    told = played(manager, "--worker", f"small={small}", "--worker", f"large={large}", "--config", config)
+    assert [place for place, _ in ran_in(told)["claiming"]] == ["large"]
+    without = played(manager, "--worker", f"small={small}", "--config", config)
+    assert ran_in(without)["claiming"] == []

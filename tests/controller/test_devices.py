@@ -16,7 +16,9 @@ from controller.run.watched import rows
 from controller.settings import ControllerSettings, Reading, from_configuration
 from core.devices.inventory import DISABLED, NOT_COUNTED_YET
 from core.jobs.kinds import BATCH_JOB
-from core.model import Key, Raw
+from core.model import Key, Raw, Reserve
+from core.model.policy import SchedulingPolicy
+from core.state.drain import drain
 from core.state.state import State
 from tests.controller.test_caches import made, workload
 from tests.controller.test_watched import Lists
@@ -128,7 +130,7 @@ def test_devices_that_appear_let_workloads_with_selectors_in() -> None:
 def test_many_devices_are_looked_at_in_steps() -> None:
     world = World()
     world.put(CLASSES, a_class("gpu"))
-    world.put(SLICES, a_slice("s", *[device()] * 100))
+    world.put(SLICES, a_slice("s", *[device()] * 400))
     world.put(TEMPLATES, template("one", exactly("gpu", 1, "device.driver == 'gpu.example.com'")))
     raw = claiming("w")
     world.caches.workloads.observe("ADDED", raw)
@@ -148,6 +150,80 @@ def test_a_class_that_appears_counts_the_extended_resource_for_which_it_stands()
     assert found.pod_sets[0].per_pod == {"example.com/gpu": 2}, "what the pod requests of its node"
     world.put(CLASSES, a_class("gpu", resource="example.com/gpu"), "DELETED")
     assert world.requests() == {"example.com/gpu": 2}
+
+
+def admitted(count: int) -> Raw:
+    """A Workload of one pod that was admitted for so many devices at ten o'clock."""
+    raw = claiming("w")
+    assigned = {
+        "name": "main",
+        "count": 1,
+        "flavors": {"cpu": "default", "gpus": "default"},
+        "resourceUsage": {"cpu": "1", "gpus": str(count)},
+    }
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
+    raw["status"] = {
+        "admission": {"clusterQueue": "cq", "podSetAssignments": [assigned]},
+        "conditions": [{**reserved, "lastTransitionTime": "2026-01-01T10:00:00Z"}],
+    }
+    return raw
+
+
+def made_at(time: str, request: Raw) -> Raw:
+    raw = template("one", request)
+    raw["metadata"]["creationTimestamp"] = f"2026-01-01T{time}Z"
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("again", "sentence"),
+    [
+        (made_at("09:00:00", exactly("gpu", 8)), ""),
+        (made_at("11:00:00", exactly("gpu", 1)), ""),
+        (
+            made_at("11:00:00", exactly("gpu", 8)),
+            "ResourceClaimTemplate one was made again after the admission: each pod asks for 8 gpus now, and was"
+            " admitted for 1",
+        ),
+        (
+            made_at("11:00:00", exactly("gpu", allocationMode="All")),
+            "ResourceClaimTemplate one was made again after the admission: spec.podSets[0].template.spec"
+            '.resourceClaims[0].devices.requests[0].exactly.allocationMode: Invalid value: "All":'
+            " ResourceClaimTemplate one: AllocationMode 'All' is not supported",
+        ),
+    ],
+    ids=["before", "the same", "more", "all"],
+)
+def test_a_template_that_is_made_again_after_the_admission_must_not_ask_for_more(again: Raw, sentence: str) -> None:
+    world = World(admitted(1))
+    world.put(TEMPLATES, again)
+    found = world.caches.get(Key("ns", "w"))
+    assert found is not None
+    assert found.outgrown == sentence
+
+
+def test_an_admitted_workload_without_its_template_has_not_outgrown_its_quota() -> None:
+    found = World(admitted(1)).caches.get(Key("ns", "w"))
+    assert found is not None
+    assert (found.outgrown, "not found" in found.uncounted) == ("", True)
+
+
+@pytest.mark.parametrize(("count", "fits"), [(4, True), (5, False)])
+def test_a_slice_of_an_elastic_job_needs_quota_for_its_new_devices_only(count: int, fits: bool) -> None:
+    old = admitted(2)
+    old["metadata"]["ownerReferences"] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+    ]
+    new = claiming("new", {"resourceClaimTemplateName": "larger"})
+    new["metadata"] |= {
+        "ownerReferences": old["metadata"]["ownerReferences"],
+        "annotations": {"kueue.x-k8s.io/workload-slice-replacement-for": "ns/w"},
+    }
+    world = World(old, new)
+    world.put(TEMPLATES, made_at("09:00:00", exactly("gpu", 2)))
+    world.put(TEMPLATES, template("larger", exactly("gpu", count)))
+    decisions = [each for plan in drain(world.caches.state, SchedulingPolicy(), 0.0) for each in plan.decisions]
+    assert any(isinstance(each, Reserve) for each in decisions) is fits
 
 
 OFF = "featureGates: {KueueDRAIntegration: false}"

@@ -49,7 +49,7 @@ RESERVED = transitions.reserved(PENDING, ADMISSION, NOW - 100, required_checks=[
 
 
 def around(**more: Any) -> Surroundings:
-    names = ("pods_ready", "after_finished", "explicit_status")
+    names = ("pods_ready", "after_finished", "explicit_status", "guards")
     policy = LifePolicy(**{name: more.pop(name) for name in names if name in more})
     return Surroundings(
         **{"now": NOW, "policy": policy, "local_queue": LQ, "cluster_queue": CQ, "namespace": {}, **more}
@@ -509,6 +509,18 @@ def test_claims_of_their_own_are_refused_in_two_sentences() -> None:
 def test_nothing_is_written_while_devices_are_being_counted() -> None:
     counting = replace(PENDING, uncounted=NOT_COUNTED_YET)
     assert live(counting, around()) == counting
+
+
+def test_a_workload_that_may_use_more_devices_than_admitted_is_evicted_for_longer_each_time() -> None:
+    grown = replace(RUNNING, outgrown="ResourceClaimTemplate one was made again")
+    step = next_step(grown, around())
+    assert isinstance(step, Evict)
+    assert (step.reason, step.after.requeue_at) == ("PodsWithoutQuota", NOW + 5)
+    again = replace(grown, evictions=(("PodsWithoutQuota", "", 3),))
+    step = next_step(again, around())
+    assert isinstance(step, Evict)
+    assert step.after.requeue_at == NOW + 40
+    assert next_step(grown, around(guards=False)) == Wait()
 
 
 def test_an_admitted_workload_stays_whatever_becomes_of_its_template() -> None:
