@@ -1,15 +1,18 @@
 """Decides who may read what this process serves: the API server checks the client's token (TokenReview) and the rights
 of its user (SubjectAccessReview).
 
-Any client can send requests with any token. So the results are cached, and the reviews have a rate of their own.
+Any client can send requests with any token. So the results are cached, and the reviews have a rate of their own, of
+which each user has an equal part: users take turns, with one review of a user at a time, and tokens whose user is not
+known yet count together as one more.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from typing import Final, NamedTuple
 
 import structlog
@@ -52,6 +55,14 @@ class AccessVerdict(NamedTuple):
     until: float
 
 
+class _Turn:
+    """Whose turn it is among the reviews of one user."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.waiting = 0
+
+
 class Reviews:
     """Asks the API server, and remembers its answers."""
 
@@ -66,7 +77,7 @@ class Reviews:
         self._clock = clock
         self._throttle = throttle or Throttle(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)
         self._known: dict[Hashable, AccessVerdict] = {}
-        self._one_at_a_time = asyncio.Lock()
+        self._turns: dict[str, _Turn] = {}
 
     async def user(self, authorization: bytes) -> User:
         """Returns the user of the token in this header. Raises `RefusedCallError`."""
@@ -74,7 +85,7 @@ class Reviews:
         if scheme.lower() != "bearer" or not token.strip():
             raise RefusedCallError(401, "send a token: Authorization: Bearer TOKEN")
         digest = hashlib.sha256(token.encode()).digest()
-        found = await self._reviewed(digest, lambda: self._user(token.strip()))
+        found = await self._reviewed("", digest, lambda: self._user(token.strip()))
         if found.user is None:
             raise RefusedCallError(401, found.refusal)
         return found.user
@@ -83,7 +94,7 @@ class Reviews:
         """Raises `RefusedCallError` unless a user has a right: ``resourceAttributes`` or ``nonResourceAttributes``."""
         ((kind, attributes),) = wanted.items()
         key = (user, kind, *sorted(attributes.items()))
-        found = await self._reviewed(key, lambda: self._allowed(user, wanted, what))
+        found = await self._reviewed(user.name, key, lambda: self._allowed(user, wanted, what))
         if found.refusal:
             raise RefusedCallError(403, found.refusal)
 
@@ -94,16 +105,16 @@ class Reviews:
         key = (user, "may", *sorted(attributes.items()))
         wanted: Mapping[str, Raw] = {"resourceAttributes": dict(attributes)}
         try:
-            found = await self._reviewed(key, lambda: self._allowed(user, wanted, "", ALLOWED_SECONDS))
+            found = await self._reviewed(user.name, key, lambda: self._allowed(user, wanted, "", ALLOWED_SECONDS))
         except RefusedCallError:
             return False
         return not found.refusal
 
-    async def _reviewed(self, key: Hashable, review: Callable[[], Awaitable[AccessVerdict]]) -> AccessVerdict:
+    async def _reviewed(self, who: str, key: Hashable, review: Callable[[], Awaitable[AccessVerdict]]) -> AccessVerdict:
         verdict = self._remembered(key)
         if verdict is None:
             try:
-                async with asyncio.timeout(WAIT_SECONDS), self._one_at_a_time:
+                async with asyncio.timeout(WAIT_SECONDS), self._turn(who):
                     verdict = self._remembered(key)
                     if verdict is None:
                         await self._throttle.take()
@@ -117,6 +128,19 @@ class Reviews:
                 ) from None
             self._remember(key, verdict)
         return verdict
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, who: str) -> AsyncIterator[None]:
+        """One review of a user at a time; what nobody waits for is forgotten."""
+        turn = self._turns.setdefault(who, _Turn())
+        turn.waiting += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.waiting -= 1
+            if not turn.waiting:
+                del self._turns[who]
 
     def _remembered(self, key: Hashable) -> AccessVerdict | None:
         found = self._known.get(key)

@@ -93,3 +93,11 @@ def test_every_command_of_the_installed_program_can_be_imported(python: Path, tm
 [importlib.import_module(name) for name in {modules.split()}]"
     done = run([python, "-c", code], dependencies=True, at=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_process_that_makes_forecasts_starts_from_the_installed_program(python: Path, tmp_path: Path) -> None:
+    code = "import subprocess, sys, seiretsu.__main__ as program; program.use(); \
+from controller.forecasts.forecasts import worker_command; \
+sys.exit(subprocess.run(worker_command(), stdin=subprocess.DEVNULL).returncode)"
+    done = run([python, "-c", code], dependencies=True, at=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

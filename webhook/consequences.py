@@ -2,7 +2,7 @@
 
 Separate from ``webhook.advice``, whose rules are answered at once: this question plays cycles of the scheduler. It is
 asked about immutable copies, one question at a time, and the answer is waited for no longer than ``SECONDS``: a
-change that hits too many workloads gets their numbers alone.
+change that concerns too many workloads or queues gets the numbers of workloads alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from api.names import Kind
 from core.feedback import Finding
 from core.feedback.affected import of_effects
-from core.forecast.edits import Edited, ObjectEdit, PriorityClass, arenas, concerned, situations
+from core.forecast.edits import Edited, ObjectEdit, PriorityClass, arenas, concerned, queues_concerned, situations
 from core.forecast.effects import effects
 from core.forecast.situation import Situation
 from core.model import Raw
@@ -32,6 +32,8 @@ from webhook.settings import Context
 _LOG: Final = structlog.get_logger("webhook")
 MOST: Final = 2_000
 """Workloads in the arenas concerned: half a second of CPU."""
+MOST_QUEUES: Final = 500
+"""ClusterQueues and LocalQueues: they are taken on the event loop, 4 us each."""
 SECONDS: Final = 1.5
 """The API server waits for 5 s; kubectl should feel immediate."""
 
@@ -91,7 +93,7 @@ class Consequences:
         named = arenas(state, edit)
         running, waiting = concerned(state, named)
         many = Effects(running=running, waiting=waiting, uncounted=True)
-        if running + waiting > MOST or self._asked is not None:
+        if running + waiting > MOST or self._asked is not None or queues_concerned(state, edit, named) > MOST_QUEUES:
             return of_effects(many, lookup) if running + waiting else ()
         before, after = situations(state, edit, named, self._clock())
         if not before.waiting and not before.holding:

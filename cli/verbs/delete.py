@@ -53,7 +53,7 @@ def workload(
         raise UsageError("a resource cannot be retrieved by name across all namespaces: use -n instead of -A")
     missing: list[str] = []
     found = listed(opened.client, resources.WORKLOADS, opened.where)[0] if every else _named(opened, wanted, missing)
-    jobs = [(raw, _jobs(opened, raw)) for raw in found]
+    jobs = [(raw, owned) for raw in found if (owned := _jobs(raw, missing)) is not None]
     if any(owned for _, owned in jobs) and not yes and opened.dry_run == "none":
         typer.echo(confirmation(jobs), nl=False)
         if not _confirmed():
@@ -85,30 +85,24 @@ def _named(opened: Session, wanted: Iterable[str], missing: list[str]) -> list[R
     return found
 
 
-def _jobs(opened: Session, raw: Raw) -> list[OwnedJob]:
-    """The owners of a Workload; one that is in no namespace is no job, whoever wrote it there. Raises FailedError for a
-    kind that the cluster does not serve.
+def _jobs(raw: Raw, unknown: list[str]) -> list[OwnedJob] | None:
+    """The owners of a Workload. Who may write a Workload writes its owners, too, so an owner of a kind that is no job
+    is not deleted: then None, and a sentence goes to ``unknown``.
     """
-    found = [
-        OwnedJob(_resource(opened, str(each["apiVersion"]), str(each["kind"])), str(each["name"]), str(each["uid"]))
-        for each in raw["metadata"].get("ownerReferences") or ()
-    ]
-    return [each for each in found if each.resource.namespaced]
-
-
-def _resource(opened: Session, api_version: str, kind: str) -> Resource:
-    """The resource of a kind: one that Seiretsu knows, else as the API server describes it."""
     from core.jobs.owners import KNOWN
 
-    group_name, _, version = api_version.rpartition("/")
-    known = KNOWN.get((group_name, kind))
-    if known is not None:
-        return known._replace(version=version)
-    described = opened.client.get(f"/apis/{api_version}" if group_name else f"/api/{api_version}")
-    for each in described.get("resources") or ():
-        if each.get("kind") == kind and "/" not in str(each.get("name")):
-            return Resource(group_name, version, str(each["name"]), kind, bool(each.get("namespaced")))
-    raise FailedError(f"the server doesn't have a resource of kind {kind} in {api_version}")
+    found = []
+    for each in raw["metadata"].get("ownerReferences") or ():
+        group_name, _, version = str(each["apiVersion"]).rpartition("/")
+        known = KNOWN.get((group_name, str(each["kind"])))
+        if known is None:
+            owner = clean(f"{each['kind']} {each['name']} of {each['apiVersion']}")
+            unknown.append(
+                f"Workload {key_of(raw)} belongs to {owner}, which is no job that is known: use kubectl delete"
+            )
+            return None
+        found.append(OwnedJob(known._replace(version=version), str(each["name"]), str(each["uid"])))
+    return found
 
 
 def confirmation(jobs: Sequence[tuple[Raw, Sequence[OwnedJob]]]) -> str:

@@ -6,14 +6,14 @@ Pure: State is read, never changed. Only the arenas that the edit may concern ar
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from core.forecast.situation import Situation, around
-from core.model import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, StopPolicy, Workload
+from core.model import ClusterQueue, Cohort, Key, LocalQueue, ResourceFlavor, StopPolicy, Workload
 from core.state.state import State
 from core.workload.actions import LifePolicy
 
@@ -68,12 +68,17 @@ def concerned(state: State, named: Iterable[str]) -> tuple[int, int]:
     return running, sum(len(state.pending.queues[name]) for name in queues if name in state.pending.queues)
 
 
+def queues_concerned(state: State, edit: ObjectEdit, named: Iterable[str]) -> int:
+    """Returns how many ClusterQueues and LocalQueues ``situations`` has."""
+    queues = [name for arena in named for name in state.reservations.arenas[arena].queues]
+    return len(queues) + sum(len(state.pending.local_queues_of(name)) for name in queues) + len(_pointing(state, edit))
+
+
 def situations(
     state: State, edit: ObjectEdit, named: Iterable[str], now: float, life: LifePolicy | None = None
 ) -> tuple[Situation, Situation]:
     """Returns the situation before an edit and the one after it, in these ``arenas``."""
-    local_queues = [key for key, each in state.pending.local_queues.items() if _points(each, edit)]
-    before = around(state, named, local_queues, now, life)
+    before = around(state, named, sorted(_pointing(state, edit)), now, life)
     return before, edited(before, edit)
 
 
@@ -115,12 +120,14 @@ def _put(table: Mapping[_Name, _Value], name: _Name, value: _Value | None) -> di
     return {key: each for key, each in table.items() if key != name} | ({name: value} if value is not None else {})
 
 
-def _points(queue: LocalQueue, edit: ObjectEdit) -> bool:
-    """Whether workloads of a LocalQueue wait for this edit, although no arena has them yet."""
-    new = edit.new
-    if isinstance(new, ClusterQueue):
-        return queue.cluster_queue == new.name
-    return isinstance(new, LocalQueue) and queue.key == new.key
+def _pointing(state: State, edit: ObjectEdit) -> Collection[Key]:
+    """The LocalQueues whose workloads wait for this edit, although no arena has them yet."""
+    match edit.new:
+        case ClusterQueue(name=name):
+            return state.pending.local_queues_of(name)
+        case LocalQueue(key=key) if key in state.pending.local_queues:
+            return (key,)
+    return ()
 
 
 def _with_queues(state: State, name: str) -> set[str]:

@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route as Page
 
 from api.objects import Raw, Resource
-from app.access import REMEMBERED, Access, Reviews
+from app.access import REMEMBERED, Access, Reviews, User
 from app.application import Application
 from app.limits import RefusedCallError
 from app.metrics import ProcessMetrics
@@ -112,6 +112,22 @@ async def test_many_requests_with_one_token_cost_one_review_and_many_tokens_no_m
     for number in range(REMEMBERED + 100):
         await status(asked, b"Bearer x%d" % number)
     assert len(asked._reviews._known) == REMEMBERED
+
+
+async def test_a_user_with_many_requests_delays_others_by_one_review() -> None:
+    order: list[str] = []
+
+    class Slow(Reviewer):
+        async def create(self, resource: Resource, body: Raw, namespace: str = "", *, dry_run: bool = False) -> Raw:
+            order.append(body["spec"]["user"])
+            return await super().create(resource, body, namespace, dry_run=dry_run)
+
+    reviews = Reviews(Slow(), throttle=Throttle(1000, 1))
+    many = [reviews.may(User("busy"), {"namespace": f"n{number}"}) for number in range(40)]
+    await asyncio.gather(*many, reviews.may(User("other"), {"namespace": "mine"}))
+    assert len(order) == 41
+    assert order.index("other") <= 2
+    assert not reviews._turns, "what nobody waits for is forgotten"
 
 
 async def test_without_the_api_server_a_known_token_is_still_allowed() -> None:

@@ -71,6 +71,13 @@ async def test_with_too_many_workloads_their_numbers_are_told(monkeypatch: pytes
     assert any(warning.startswith("2 running, 1 waiting workloads are concerned") for warning in response["warnings"])
 
 
+async def test_with_too_many_queues_the_numbers_of_workloads_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consequences, "MOST_QUEUES", 1)
+    monkeypatch.setattr(consequences, "situations", None)  # a call would fail
+    response = await answered(context(), body(with_cpu(nominalQuota="4"), team_a()))
+    assert any(warning.startswith("2 running, 1 waiting workloads are concerned") for warning in response["warnings"])
+
+
 async def test_a_malformed_edit_is_refused_as_before_and_an_invalid_one_asks_nothing() -> None:
     nameless = team_a()
     nameless["metadata"] = {"annotations": 1}

@@ -291,15 +291,13 @@ def test_the_name_of_a_job_cannot_control_the_terminal(run: Run) -> None:
     assert out == "jobs.batch/a [2Jb deleted (client dry run)\n"
 
 
-def test_an_owner_that_is_in_no_namespace_is_kept(run: Run) -> None:
+@pytest.mark.parametrize(("version", "kind"), [("v1", "Namespace"), ("v1", "Secret"), ("example.com/v1", "Database")])
+def test_an_owner_that_is_no_job_is_kept_and_so_is_the_workload(run: Run, version: str, kind: str) -> None:
     owned = workload("w", owner="prod")
-    owned["metadata"]["ownerReferences"][0] |= {"apiVersion": "v1", "kind": "Namespace"}
-    listed = {"resources": [{"name": "namespaces", "kind": "Namespace", "namespaced": False}]}
-    _, out, _, asked = run(
-        lambda asked: Reply(listed if asked.path == "/api/v1" else owned), "delete", "workload", "w", "-y"
-    )
-    assert out == "workload.kueue.x-k8s.io/w deleted\n"
-    assert [path for path, _ in deleted(asked)] == [f"{V1BETA2}/namespaces/team-a/workloads/w"]
+    owned["metadata"]["ownerReferences"][0] |= {"apiVersion": version, "kind": kind}
+    code, out, err, asked = run(lambda asked: Reply(owned), "delete", "workload", "w", "-y")
+    assert (code, out, deleted(asked)) == (1, "", [])
+    assert f"Workload team-a/w belongs to {kind} prod of {version}, which is no job that is known" in err
 
 
 def test_delete_all_workloads(run: Run) -> None:
