@@ -6,11 +6,13 @@ its job starts, as in a cluster (``core.forecast.accuracy``). Beside it: the med
 same queue, which is what people do by hand. The first quarter of the jobs only teaches.
 
 Traces: ``steady``, ``bursty``, ``preemptive`` and ``heavy-tailed`` have jobs of eight names, of which each has run
-times of its own. ``lublin`` and ``downey`` are generated, because the bench has no network: sizes and run times of
-Lublin and Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs", JPDC
-63(11), 2003 (two-stage uniform sizes, hyper-gamma run times that depend on the size), where no job says anything about
-the next one of its user; and of Downey, "A parallel workload model and its implications for processor allocation",
-HPDC 1997 (log-uniform run times and sizes), where users repeat their jobs. Arrivals are a Poisson process in both.
+times of its own. ``lublin`` and ``downey`` are generated, because the bench has no network. ``lublin`` has the sizes
+and run times of Lublin and Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid
+jobs", JPDC 63(11), 2003, with the parameters of its authors' program for jobs of all types (two-stage uniform sizes,
+hyper-gamma run times that depend on the size), where no job says anything about the next one of its user. ``downey``
+has the log-uniform run times and sizes of Downey, "Predicting queue times on space-sharing parallel computers", IPPS
+1997, between bounds of our own, and users who repeat their jobs. Arrivals are a Poisson process in both; the models
+have a daily cycle besides.
 
 ``--nobody``: without the arrivals that are expected from those of the last hours. ``--cost``: CPU seconds until the
 first answer for 10,000 waiting workloads in 50 ClusterQueues, and until the last.
@@ -88,10 +90,11 @@ def named(spread: float) -> Draw:
 
 
 def lublin(chance: random.Random) -> tuple[str, int, float]:
-    """Sizes and run times of Lublin and Feitelson (2003); at most 32 cpus and 12 hours."""
-    size = 1.0 if chance.random() < 0.24 else 2 ** _two_stage(chance, 0.8, 4.5, math.log2(32), 0.86)
-    if size > 1 and chance.random() < 0.75:
-        size = 2.0 ** round(math.log2(size))
+    """Sizes and run times of Lublin and Feitelson (2003); at most 32 cpus, so that the middle of the sizes is 2.5 below
+    their logarithm, as it is there of 128, and 12 hours.
+    """
+    kind, exponent = chance.random(), _two_stage(chance, 0.8, 2.5, math.log2(32), 0.86)
+    size = 1.0 if kind < 0.244 else 2.0 ** (round(exponent) if kind < 0.244 + 0.576 else exponent)
     short = chance.random() < -0.0054 * size + 0.78
     seconds = math.exp(chance.gammavariate(4.2, 0.94) if short else chance.gammavariate(312, 0.03))
     return f"user{chance.randrange(12)}x", max(1, round(size)), min(seconds, 43_200.0)

@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from itertools import islice
+from statistics import NormalDist
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -32,6 +33,7 @@ from core.simulation.simulation import Arrival, Simulation
 
 FEWEST_RUNS, MOST_RUNS = 8, 32
 """Runs with different run times: at least, before the interval can be called stable, and at most."""
+_NORMAL: Final = NormalDist()
 HORIZON: Final = 30 * 86_400.0
 """Seconds: what starts later is said to be unknown."""
 STABLE_MEDIANS, STABLE_WIDTHS = 0.03, 0.1
@@ -301,9 +303,16 @@ class _Forecasting:
             return 1.0 if draw.ends else math.inf
         if draw.pair is None or rest.exact:
             return rest.at(0.5)
-        text = f"{self.seed} {draw.pair} {key.namespace}/{key.name}"
-        part = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest()) / 2**32
+        part = self._part(f"{draw.pair} {key.namespace}/{key.name}")
+        if rest.together:
+            shared = _NORMAL.inv_cdf(self._part(f"{draw.pair} {rest.like}")) * math.sqrt(rest.together)
+            part = _NORMAL.cdf(shared + _NORMAL.inv_cdf(part) * math.sqrt(1.0 - rest.together))
         return rest.at(1.0 - part if draw.odd else part)
+
+    def _part(self, name: str) -> float:
+        """Returns a number between 0 and 1 that a name and the seed determine."""
+        drawn = hashlib.blake2b(f"{self.seed} {name}".encode(), digest_size=4).digest()
+        return (int.from_bytes(drawn) + 0.5) / 2**32
 
     def _answer(self, runs: list[_Played], *, coarse: bool = False, final: bool = False) -> Forecast:
         starts = {workload.key: self._start(workload, runs, coarse=coarse) for workload in self.asked}

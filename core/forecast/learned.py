@@ -1,7 +1,7 @@
 """How long workloads ran, by class: what is remembered of those that have finished, encoded in at most 1 MiB.
 
 A class is what workloads have in common: the LocalQueue, the name of their owner without its generated end, the shape
-of their pods. Each finished workload counts in its class and in three wider ones; the narrowest that has enough of them
+of their pods. Each finished workload counts in its class and in five wider ones; the narrowest that has enough of them
 is asked. A class keeps counts by length, 16 % apart, which halve when they are many: what happened lately weighs more.
 
 Users choose the names of their jobs, so there may be any number of classes. Above the limit the class that was used
@@ -31,7 +31,13 @@ from core.model import Workload
 MOST_CLASSES: Final = 6_000
 """Classes at most: 112 bytes each when encoded, so that all of them are less than 1 MiB; about 2 MB in memory."""
 FEWEST: Final = 5
-"""A class with fewer finished workloads is not asked."""
+"""A class with fewer finished workloads is not asked, unless they have the same name: then ``FEWEST_NAMED`` are enough,
+and are taken to have missed the shortest and the longest ones by the part ``MISSED``.
+"""
+FEWEST_NAMED: Final = 2
+MISSED: Final = 0.4
+TOGETHER: Final = 0.3
+"""Of workloads of different names: how much of their spread is that of names."""
 MOST_WEIGHT: Final = 250
 """The counts of a class halve when they add up to more."""
 BUCKETS, BASE = 96, 1.16
@@ -41,7 +47,16 @@ OUTLIVED: Final = (0.05, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
 """A workload that runs longer than all known ones runs on for these multiples of the time that it has run: of lengths
 without scale, which is how those of jobs are, half last twice as long as they have.
 """
-LEVELS: Final = ("jobs of the same name and shape", "jobs of the same name", "jobs of the same shape", "jobs")
+LEVELS: Final = (
+    "jobs of the same name and shape in the same LocalQueue",
+    "jobs of the same name and shape in the namespace",
+    "jobs of the same name in the same LocalQueue",
+    "jobs of the same name in the namespace",
+    "jobs of the same shape in the same LocalQueue",
+    "jobs in the same LocalQueue",
+)
+_NAMED: Final = 4
+"""So many levels are of the same name."""
 _RECORD: Final = struct.Struct(f"<8sff{BUCKETS}s")
 _ENDS: Final = re.compile(r"([-.](?=[^-.]*\d)[0-9a-z]{5,}|-[bcdfghjklmnpqrstvwxz2456789]{5}|[-._]?\d+)$")
 FORMAT: Final = b"seiretsu-run-times-1\n"
@@ -97,6 +112,12 @@ class Lengths(Struct, gc=False):
         self.counts = bytearray(_halved(self.counts))
 
 
+def _widened(quantiles: tuple[float, ...], missed: float) -> tuple[float, ...]:
+    """Returns quantiles whose ends are further from the middle by a part."""
+    last = len(quantiles) - 1
+    return tuple(value * (1.0 + missed) ** (2.0 * place / last - 1.0) for place, value in enumerate(quantiles))
+
+
 def _after(seconds: float) -> int:
     """Returns the first bucket in which all are longer."""
     return int(math.log(seconds + 1.0, BASE)) + 1
@@ -138,15 +159,18 @@ class LearnedRunTimes:
         outlived: RunTime | None = None
         for level, name in enumerate(classes(workload) if mine else ()):
             found = mine.get(name) if mine else None
-            if found is None or found.weight < FEWEST:
+            if found is None or found.weight < (FEWEST_NAMED if level < _NAMED else FEWEST):
                 continue
             if not ran or found.above(ran) >= min(FEWEST, found.weight / 10):
                 quantiles = found.quantiles(ran) if not ran or found.above(ran) else ()
                 if quantiles:
-                    rests_on = f"{LEVELS[level]} in the same LocalQueue"
-                    return RunTime(tuple(value - ran for value in quantiles), rests_on)
+                    like = f"{workload.key.namespace} {name.hex()}"
+                    together = 1.0 / (found.weight + 1) if level < _NAMED else TOGETHER
+                    missed = MISSED if found.weight < FEWEST else 0.0
+                    known = tuple(value - ran for value in (_widened(quantiles, missed) if missed else quantiles))
+                    return RunTime(tuple(max(0.0, value) for value in known), LEVELS[level], like, together)
             if outlived is None:
-                rests_on = f"{LEVELS[level]} in the same LocalQueue, none of which ran as long"
+                rests_on = f"{LEVELS[level]}, none of which ran as long"
                 outlived = RunTime(tuple(part * ran for part in OUTLIVED), rests_on)
         return outlived or UNKNOWN
 
@@ -236,8 +260,10 @@ def classes(workload: Workload) -> tuple[bytes, ...]:
     owner = workload.owner
     called = f"{owner.kind if owner else ''}/{stem(owner.name if owner else workload.key.name)}"
     shape = repr([(each.count, sorted(each.requests.items())) for each in workload.pod_sets])
-    parts = ((called, shape), (called, ""), ("", shape), ("", ""))
-    return tuple(hashlib.blake2b(repr((workload.queue, *each)).encode(), digest_size=8).digest() for each in parts)
+    queue = workload.queue
+    parts = ((queue, called, shape), ("", called, shape), (queue, called, ""), ("", called, ""))
+    wider = ((queue, "", shape), (queue, "", ""))
+    return tuple(hashlib.blake2b(repr(each).encode(), digest_size=8).digest() for each in (*parts, *wider))
 
 
 def stem(name: str) -> str:

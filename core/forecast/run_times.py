@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from api.names import Condition
 from core.model import Workload
@@ -18,11 +19,14 @@ KNOWN, LIMIT = "known run times", "maximumExecutionTimeSeconds alone"
 
 class RunTime(Struct, frozen=True, gc=False):
     """How many more seconds a workload runs: ``quantiles`` in ascending order and at equal steps from the shortest to
-    the longest; none if nothing is known. ``rests_on`` is the source, for people.
+    the longest; none if nothing is known. ``rests_on`` is the source, for people. Workloads ``like`` each other are
+    long or short together by the part ``together`` (0 to 1): what few of them have taught may be wrong for all.
     """
 
     quantiles: tuple[float, ...] = ()
     rests_on: str = ""
+    like: str = ""
+    together: float = 0.0
 
     @property
     def known(self) -> bool:
@@ -49,7 +53,7 @@ class RunTime(Struct, frozen=True, gc=False):
             return self
         if not self.quantiles:
             return RunTime((0.0, limit), LIMIT)
-        return RunTime(tuple(min(value, limit) for value in self.quantiles), self.rests_on)
+        return replace(self, quantiles=tuple(min(value, limit) for value in self.quantiles))
 
 
 UNKNOWN: Final = RunTime()

@@ -242,7 +242,7 @@ async def test_a_finished_workload_teaches_how_long_it_ran() -> None:
     place.forecasts.connect()
     assert len(place.forecasts.run_times) == 0
     place.finish("w", "2023-11-14T22:23:20Z")
-    assert len(place.forecasts.run_times) == 4
+    assert len(place.forecasts.run_times) == 6
 
 
 class ConfigMaps:
@@ -323,7 +323,7 @@ async def test_without_a_config_map_the_finished_workloads_that_are_left_are_lea
     place = Place()
     place.finish("w", "2023-11-14T22:23:20Z")
     await remembered(place, ConfigMaps()).read()
-    assert len(place.forecasts.run_times) == 4
+    assert len(place.forecasts.run_times) == 6
 
 
 def test_what_is_read_is_what_was_written() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.forecast.learned import BUCKETS, FEWEST, FORMAT, LearnedRunTimes, Lengths, stem
+from core.forecast.learned import BUCKETS, FEWEST, FEWEST_NAMED, FORMAT, LearnedRunTimes, Lengths, stem
 from core.model import Key, Workload
 from core.model.owner import Owner
 from tests.builders import workload
@@ -51,13 +51,30 @@ def test_a_job_of_the_same_name_runs_as_long() -> None:
 
 
 def test_few_alike_are_not_asked_and_wider_classes_are() -> None:
-    known = learned(*[600.0] * (FEWEST - 1))
+    known = learned(*[600.0] * (FEWEST_NAMED - 1))
     assert not known.run_time(job("train-2"), 0.0).known
-    known.add(job("other"), 60.0)
+    for _ in range(FEWEST - 1):
+        known.add(job("other"), 60.0)
     assert known.run_time(job("third"), 0.0).rests_on == "jobs of the same shape in the same LocalQueue"
     assert known.run_time(job("third", cpu=2), 0.0).rests_on == "jobs in the same LocalQueue"
-    assert not known.run_time(job("train-2", queue="else"), 0.0).known
-    assert not known.run_time(job("train-2", namespace="else"), 0.0).known
+    assert not known.run_time(job("third", queue="else"), 0.0).known
+    assert (
+        known.run_time(job("other", queue="else"), 0.0).rests_on == "jobs of the same name and shape in the namespace"
+    )
+    assert not known.run_time(job("other", namespace="else"), 0.0).known
+
+
+def test_few_of_the_same_name_are_taken_to_have_missed_the_shortest_and_the_longest() -> None:
+    few, enough = learned(*[600.0] * FEWEST_NAMED), learned(*[600.0] * FEWEST)
+    found = few.run_time(job("train-2"), 0.0)
+    assert (found.at(0.0), found.at(0.5), found.at(1.0)) == pytest.approx((600 / 1.4, 600, 840))
+    assert found.together > enough.run_time(job("train-2"), 0.0).together > 0
+    assert enough.run_time(job("train-2"), 0.0).exact
+
+
+def test_of_few_that_all_ran_as_long_the_rest_is_known_to_the_end() -> None:
+    found = learned(*[600.0] * FEWEST).run_time(job("train-2"), 599.0)
+    assert (found.exact, found.at(0.5)) == (True, pytest.approx(1.0))
 
 
 def test_the_rest_of_a_workload_that_runs_is_that_of_those_that_ran_longer() -> None:
