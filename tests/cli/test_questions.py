@@ -42,9 +42,8 @@ def objects() -> list[Raw]:
         for name in ("eval", "train")
     ]
     queues = [{**raw, "metadata": {**raw["metadata"], "creationTimestamp": CREATED}} for raw in QUEUES]
-    pod = {"kind": "Pod", "metadata": {"name": "eval-x1", "namespace": "team-a", "creationTimestamp": CREATED}}
     found = [workload("train", 12, at=1, holds="team-a"), workload("eval", 10, at=2)]
-    return [*spaces, *queues, *jobs, pod, *found]
+    return [*spaces, *queues, *jobs, *found]
 
 
 PLURALS: Final = {
@@ -54,7 +53,6 @@ PLURALS: Final = {
     "LocalQueue": "localqueues",
     "WorkloadPriorityClass": "workloadpriorityclasses",
     "Job": "jobs",
-    "Pod": "pods",
     "Workload": "workloads",
 }
 
@@ -64,6 +62,10 @@ def answered(asked: Asked) -> Reply:
     words = asked.path.split("/")
     if "visibility" in asked.path:
         return refusal(404, "NotFound", "not served")
+    if words[-1] == "pods":
+        pod = {"cells": ["eval-x1"], "object": {"metadata": {"name": "eval-x1", "namespace": "team-a"}}}
+        columns = [{"name": "Name", "type": "string", "priority": 0}]
+        return Reply({"kind": "Table", "metadata": {}, "columnDefinitions": columns, "rows": [pod]})
     for raw in objects():
         if words[-2:] == [PLURALS[raw["kind"]], raw["metadata"]["name"]]:
             return Reply(raw)
