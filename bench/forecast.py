@@ -209,6 +209,8 @@ def play(jobs: list[TracedJob], *, preemption: bool = False, nobody: bool = Fals
         for key in _started(simulation, begun, waits, by_hand):
             for expected, took in records[key].multiples(START + now):
                 calibration.add(expected, took)
+            for expected, inside in records[key].outcomes(START + now):
+                calibration.judge(expected, inside=inside)
     return _judged(simulation, arrivals, records, by_hand)
 
 

@@ -197,6 +197,8 @@ class Forecasts:
             self._judged.labels(verdict.moment, str(verdict.inside).lower()).inc()
         for expected, took in record.multiples(reserved.since):
             self._calibration.add(expected, took)
+        for expected, inside in record.outcomes(reserved.since):
+            self._calibration.judge(expected, inside=inside)
 
     def learn(self, workload: Workload) -> None:
         """Counts the run time of a finished workload, if it has one."""

@@ -74,6 +74,11 @@ class Record:
             yield _verdict("half", before[-1], started, wait)
         yield _verdict("last", self._told[-1], started, wait)
 
+    def outcomes(self, started: float) -> Iterator[tuple[float, bool]]:
+        """Returns of each forecast that is kept the seconds that were computed, and whether the start was inside."""
+        for told in self._told:
+            yield told.computed, _verdict("last", told, started, 1.0).inside
+
     def multiples(self, started: float) -> Iterator[tuple[float, float]]:
         """Returns the seconds that were computed and those that it took, from each forecast that is kept."""
         for told in self._told:

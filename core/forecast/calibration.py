@@ -4,6 +4,9 @@ A forecast knows the run times of what runs and waits, and not who arrives, whos
 to stop. All of that shows in one number, which is remembered for each start: the time that it took, as a multiple of
 the time that was forecast. Its quantiles shift and widen the next forecasts, so that of ten intervals eight are right
 even where the world does what no run shows. Where forecasts were right they stay as they are.
+
+Intervals are wider besides, by as much as it takes that eight of ten starts were inside lately: after a start outside
+of its interval the next ones are wider, after four inside they are as wide as before.
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ FEWEST: Final = 30
 SHORTEST_SECONDS: Final = 30.0
 """A shorter forecast is not remembered, and not corrected: its multiple says little."""
 LEAST, MOST = 0.1, 10.0
+OUTSIDE: Final = 0.2
+"""So many starts may be outside of their interval."""
+STEP: Final = 0.05
+WIDEST: Final = 8.0
 
 
 def _like(expected: float) -> int:
@@ -37,6 +44,7 @@ class Calibration:
     def __init__(self) -> None:
         self._multiples: dict[int, deque[float]] = {}
         self._known: dict[int, tuple[float, float, float]] = {}
+        self._width: dict[int, float] = {}
 
     def add(self, expected: float, took: float) -> None:
         """A workload that was expected to start after so many seconds took so many."""
@@ -44,6 +52,13 @@ class Calibration:
             like = _like(expected)
             self._multiples.setdefault(like, deque(maxlen=KEPT)).append(min(max(took / expected, LEAST), MOST))
             self._known.pop(like, None)
+
+    def judge(self, expected: float, *, inside: bool) -> None:
+        """A workload that was expected to start after so many seconds started inside of its interval, or outside."""
+        if expected >= SHORTEST_SECONDS:
+            like = _like(expected)
+            wider = STEP * ((0.0 if inside else 1.0) - OUTSIDE)
+            self._width[like] = min(max(self._width.get(like, 1.0) * math.exp(wider), 1.0), WIDEST)
 
     def quantiles(self, expected: float) -> tuple[float, float, float] | None:
         """p10, p50 and p90 of the multiples of forecasts that were about as long; None while too few are known."""
@@ -62,9 +77,15 @@ class Calibration:
         if found is None:
             return start
         low, middle, high = found
+        width, median = self._width.get(_like(start.p50), 1.0), start.p50 * middle
         return replace(
             start,
-            p10=None if start.p10 is None else min(start.p10 * middle, start.p50 * low),
-            p50=start.p50 * middle,
-            p90=None if start.p90 is None else max(start.p90 * middle, start.p50 * high),
+            p10=None if start.p10 is None else _further(min(start.p10 * middle, start.p50 * low), median, width),
+            p50=median,
+            p90=None if start.p90 is None else _further(max(start.p90 * middle, start.p50 * high), median, width),
         )
+
+
+def _further(end: float, median: float, width: float) -> float:
+    """Returns the end of an interval that is so many times as wide, in multiples of the median."""
+    return end if width == 1.0 or median <= 0 else median * (end / median) ** width

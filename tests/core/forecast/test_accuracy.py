@@ -85,6 +85,26 @@ def test_starts_that_took_twice_as_long_shift_the_next_forecasts_and_spread_wide
     assert corrected.p90 == pytest.approx(1391, rel=0.01)
 
 
+def test_intervals_grow_until_eight_of_ten_starts_are_inside() -> None:
+    known = Calibration()
+    for _ in range(FEWEST):
+        known.add(600.0, 600.0)
+    start = told(0, 500, 600, 720)
+    for _ in range(20):
+        known.judge(600.0, inside=False)
+    wider = known.corrected(start)
+    assert wider.p10 is not None and wider.p90 is not None and wider.p50 == 600
+    assert wider.p10 < 450 and wider.p90 > 850
+    for _ in range(10):
+        known.judge(600.0, inside=False)
+        for _ in range(4):
+            known.judge(600.0, inside=True)
+    assert known.corrected(start).p90 == pytest.approx(wider.p90)
+    for _ in range(200):
+        known.judge(600.0, inside=True)
+    assert known.corrected(start) == start
+
+
 def test_a_newcomer_of_each_kind_is_asked_about() -> None:
     found = put(state(cluster_queue("q", 2)), reserved("runs", 2, "q"), workload("a", 1))
     (arena,) = found.reservations.arenas
