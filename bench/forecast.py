@@ -1,4 +1,4 @@
-"""How good forecasts of starts are, and what they cost: ``python -m bench.forecast [--cost] [--nobody] [TRACE...]``.
+"""How good forecasts of starts are, and what they cost: ``python -m bench.forecast [--cost] [--arrivals] [TRACE...]``.
 
 Each trace is played by the simulator, which knows how long every job runs; every six minutes the State is taken as it
 is then, and forecast with no more than what the jobs that have finished by then have taught. A forecast is judged when
@@ -14,7 +14,7 @@ has the log-uniform run times and sizes of Downey, "Predicting queue times on sp
 1997, between bounds of our own, and users who repeat their jobs. Arrivals are a Poisson process in both; the models
 have a daily cycle besides.
 
-``--nobody``: without the arrivals that are expected from those of the last hours. ``--cost``: CPU seconds until the
+``--arrivals``: others are taken to arrive as in the last hours. ``--cost``: CPU seconds until the
 first answer for 10,000 waiting workloads in 50 ClusterQueues, and until the last.
 """
 
@@ -181,8 +181,8 @@ class Judged(NamedTuple):
     unknown: int
 
 
-def play(jobs: list[TracedJob], *, preemption: bool = False, nobody: bool = False) -> Judged:
-    """Plays a trace, with a forecast every few minutes; with ``nobody`` no other is taken to arrive."""
+def play(jobs: list[TracedJob], *, preemption: bool = False, expects: bool = False) -> Judged:
+    """Plays a trace, with a forecast every few minutes; with ``expects`` others are taken to arrive as lately."""
     chance, state = random.Random(5), queues(QUEUES, 1, CPUS // QUEUES, preemption=preemption)
     arrivals = [
         Arrival(job.at, workload(number, job, chance.randrange(QUEUES)), job.run_for) for number, job in enumerate(jobs)
@@ -201,7 +201,7 @@ def play(jobs: list[TracedJob], *, preemption: bool = False, nobody: bool = Fals
                 recent.add(arrivals[arrived].workload)
                 arrived += 1
             rates = recent.rates(state.pending.local_queues, START + due)
-            _ask(state, learned.run_time, due, NOBODY if nobody else rates, records, calibration)
+            _ask(state, learned.run_time, due, rates if expects else NOBODY, records, calibration)
             due += EVERY_SECONDS
         now = at
         simulation.advance(now)
@@ -277,13 +277,13 @@ def _judged(
     return judged._replace(waited=waited, unknown=unknown)
 
 
-def table(names: list[str], *, nobody: bool = False) -> Iterator[str]:
+def table(names: list[str], *, expects: bool = False) -> Iterator[str]:
     """The lines of the table, one by one."""
     heads = [f"{moment}: error" for moment in MOMENTS] + [f"{moment}: inside" for moment in MOMENTS]
     yield f"| trace | jobs that waited | {' | '.join(heads)} | by hand: error | unknown |"
     yield f"|{'---|' * (len(heads) + 4)}"
     for name in names:
-        judged = play(TRACES[name](), preemption=name == "preemptive", nobody=nobody)
+        judged = play(TRACES[name](), preemption=name == "preemptive", expects=expects)
         errors = [f"{statistics.median(judged.errors[each]):.0%}" for each in MOMENTS]
         inside = [f"{statistics.mean(judged.inside[each]):.0%}" for each in MOMENTS]
         hand = f"{statistics.median(judged.by_hand):.0%}"
@@ -327,7 +327,7 @@ def cost(count: int = 10_000, number: int = 50) -> Iterator[str]:
 def main(arguments: list[str]) -> int:
     """Prints the costs, or the table of the traces that are named."""
     wanted = [each for each in arguments if not each.startswith("--")]
-    lines = cost() if "--cost" in arguments else table(wanted or list(TRACES), nobody="--nobody" in arguments)
+    lines = cost() if "--cost" in arguments else table(wanted or list(TRACES), expects="--arrivals" in arguments)
     for line in lines:
         print(line, flush=True)
     return 0

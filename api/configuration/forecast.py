@@ -15,5 +15,5 @@ class Forecast(Section):
     """Whether what was learned about run times is kept in a ConfigMap over a restart. Without it, no right to write
     ConfigMaps is needed, and the first forecasts after a restart are unknown.
     """
-    arrivals: bool = True
+    arrivals: bool = False
     """Whether others are taken to arrive as often as in the last hours, in each LocalQueue. Without it nobody is."""
