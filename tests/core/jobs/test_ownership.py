@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.actions import Delete
 from core.jobs import workload
@@ -28,14 +27,11 @@ from tests.core.jobs.test_pod_group import group, three
 
 JOBS: dict[JobKind, Raw] = {**EXAMPLES, POD: pod(), POD_GROUP: group(*three())}
 EACH = pytest.mark.parametrize("kind", JOBS, ids=lambda kind: type(kind).__name__ + kind.kind)
-OWNERS = st.fixed_dictionaries(
-    {
-        "ancestor_admitted": st.sampled_from([None, True, False]),
-        "owner_unread": st.booleans(),
-        "nested_wrongly": st.sampled_from(["", "owns itself"]),
-    }
-)
-"""All that is known of the owners of a job, as a tenant may have chosen them."""
+OWNERS: list[Raw] = [
+    {"ancestor_admitted": admitted, "owner_unread": unread, "nested_wrongly": wrongly}
+    for admitted, unread, wrongly in product([None, True, False], [True, False], ["", "owns itself"])
+]
+"""All that may be known of the owners of a job, as a tenant may have chosen them."""
 
 
 def reserved(raw: Raw) -> Raw:
@@ -94,10 +90,11 @@ def running(kind: JobKind) -> Raw:
 @EACH
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("runs", [True, False], ids=["runs", "does not run yet"])
-@given(forged=OWNERS)
-def test_owners_change_nothing_of_a_job_that_has_quota(kind: JobKind, state: str, runs: bool, forged: Raw) -> None:
+def test_owners_change_nothing_of_a_job_that_has_quota(kind: JobKind, state: str, runs: bool) -> None:
     found, raw = running(kind) if runs else JOBS[kind], STATES[state](holding(kind))
-    assert decide(situation(kind, found, raw, **forged)) == decide(situation(kind, found, raw))
+    decided = decide(situation(kind, found, raw))
+    for forged in OWNERS:
+        assert decide(situation(kind, found, raw, **forged)) == decided, forged
 
 
 @EACH

@@ -20,11 +20,10 @@ cycle, in Kueue only in the next one (docs/architecture.md, Topology).
 """
 
 
-@pytest.mark.parametrize("remainder", range(4))
-def test_a_cycle_with_topologies_decides_as_recorded(remainder: int) -> None:
-    lines = [line for number, line in enumerate(judged(CYCLES)) if number % 4 == remainder]
+def test_a_cycle_with_topologies_decides_as_recorded() -> None:
+    lines = list(judged(CYCLES))
     differing = {line["name"]: difference for line, difference in lines if difference and not is_overbooked(line)}
-    assert len(lines) > 100
+    assert len(lines) > 400
     assert differing.keys() == {line["name"] for line, _ in lines} & SHARED_AT_ONCE, differing
 
 
