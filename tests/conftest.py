@@ -48,7 +48,9 @@ LONGEST = ("kinds_life", "life", "crash", "pods", "documented_manifests", "scena
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts the longest modules first, then the others on a control plane: workers that share the files end together.
+    """Puts modules on a control plane of their own first, then those on the session's, then the others, and of each the
+    longest first: workers that share the files end together, and no control plane of a session is there, idle, while
+    the first ones run.
 
     At the second try of `.ci/run` only what failed is run: a test marked ``of_its_file`` with all tests of its file.
     """
@@ -57,14 +59,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         again = [item for item in items if {item.nodeid, item.nodeid.partition("::")[0]} & failed]
         whole = {item.path for item in again if item.get_closest_marker("of_its_file")}
         items[:] = [item for item in items if item in again or item.path in whole]
-    order = {f"tests.cluster.test_{name}": place for place, name in enumerate(LONGEST)}
-
-    def place(item: pytest.Item) -> int:
-        module = item.getparent(pytest.Module)
-        others = len(LONGEST) + (item.get_closest_marker("cluster") is None)
-        return order.get(module.obj.__name__, others) if module is not None else others
-
-    items.sort(key=place)
+    order = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
+    real = {item.path for item in items if item.get_closest_marker("cluster")}
+    shared = {item.path for item in items if "cluster" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: (item.path not in real, item.path in shared, order.get(item.path.name, len(order))))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
