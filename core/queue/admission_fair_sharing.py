@@ -81,6 +81,10 @@ class Ledger:
         else:
             self._consumed[queue] = consumed
 
+    def penalties(self) -> list[tuple[Key, Key, dict[str, float]]]:
+        """Returns the admissions that have not shown yet: workload, LocalQueue and penalty."""
+        return [(workload, queue, dict(penalty)) for workload, (queue, penalty) in self._penalties.items()]
+
     def charge(self, workload: Key, queue: Key, penalty: dict[str, float]) -> None:
         """Counts an admission, replacing what was counted for the workload."""
         self._penalties[workload] = (queue, penalty)

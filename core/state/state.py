@@ -275,6 +275,48 @@ class State:
         """Whether a plan evicted the workload and its object does not show it yet."""
         return key in self._evicting
 
+    # For a recording, which begins between two cycles.
+
+    @property
+    def cycle(self) -> int:
+        """How many plans were applied."""
+        return self._cycle
+
+    @property
+    def assumed_keys(self) -> frozenset[Key]:
+        """The workloads with quota that their objects do not show yet."""
+        return frozenset(self._assumed)
+
+    @property
+    def placed_anew(self) -> bool:
+        """Whether a second pass has given a workload domains that its object does not show yet."""
+        return bool(self._placed)
+
+    @property
+    def evicting_keys(self) -> frozenset[Key]:
+        """The workloads that a plan evicted and whose objects do not show it yet."""
+        return frozenset(self._evicting)
+
+    def restore(self, cycle: int, holding: Iterable[Workload], evicting: Iterable[Key]) -> None:
+        """Sets what decisions have changed in another State that has the same objects: the number of plans, the
+        workloads as they are counted, and those that are being evicted.
+        """
+        self._cycle = cycle
+        for counted in holding:
+            key = counted.key
+            if key in self.workloads and not holds_quota(self.workloads[key]):
+                self.pending.dequeue(key)
+                self._assumed.add(key)
+            self._count_reservation(key, self.reservations.of(counted))
+            for each in self.kinship.concerned(self.workloads.get(key)):
+                self._count(each)
+        for key in evicting:
+            held = self.reservations.get(key)
+            if held is not None:
+                self._evicting.add(key)
+                self._second_pass.discard(key)
+                self.reservations.hold(key, self.reservations.of(held.workload, evicted=True))
+
     # The cycle.
 
     def heads(self, now: float) -> tuple[Head, ...]:
