@@ -67,6 +67,7 @@ COMMANDS = (
     Command("delete", "cli.verbs.delete", "Delete workloads with their jobs, or queues.", True, True, True, types=True),
     Command("stop", "cli.verbs.stop", "Stop a queue or a workload.", True, True, types=True),
     Command("resume", "cli.verbs.resume", "Resume a queue or a workload that was stopped.", True, True, types=True),
+    Command("replay", "cli.replay", "Play a recording of the scheduler, and show where it decides differently."),
     Command("doctor", "cli.doctor", "Report what is wrong with Seiretsu in a cluster, and how to fix it.", plugin=True),
     Command("bundle", "cli.bundle", "Write an archive for a bug report, without secrets."),
     Command("migrate", "cli.migrate", "Go from Kueue to Seiretsu, and back, while jobs run."),

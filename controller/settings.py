@@ -155,6 +155,14 @@ class NotificationSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RecorderSettings:
+    """The section ``seiretsu.recorder``: files in ``directory``, together of ``max_bytes`` at most."""
+
+    directory: str = ""
+    max_bytes: int = 2**28
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerSettings:
     """The defaults are those of Kueue. Retention is in seconds, None keeps objects without limit; without
     ``leader_election`` this process always leads. ``topologies`` is TopologyAwareScheduling; without ``node_failures``
@@ -203,6 +211,8 @@ class ControllerSettings:
     population: PopulationPolicy | None = None
     """Which LocalQueues namespaces get by themselves; None creates none."""
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
+    recorder: RecorderSettings | None = None
+    """Where cycles are recorded; None records none."""
 
     @property
     def features(self) -> frozenset[Feature]:
@@ -288,6 +298,7 @@ def from_configuration(
         history=_history(configuration),
         notifications=_notifications(configuration),
         population=_population(configuration),
+        recorder=_recorder(configuration),
     )
 
 
@@ -368,6 +379,13 @@ def _history(configuration: Configuration) -> HistorySettings | None:
         users=section.users,
         shared_volume=section.shared_volume,
     )
+
+
+def _recorder(configuration: Configuration) -> RecorderSettings | None:
+    section = configuration.seiretsu.recorder
+    if not section.enable:
+        return None
+    return RecorderSettings(section.directory, quantity.amount("storage", section.max_size))
 
 
 def _guard(configuration: Configuration) -> GuardSettings:

@@ -265,6 +265,11 @@ def _history(configuration: Configuration) -> Iterator[FieldError]:
         yield invalid("seiretsu.history.maxSize", section.max_size, "must be at least 16Mi")
     if section.enable and not section.url_file and not section.directory.startswith("/"):
         yield invalid("seiretsu.history.directory", section.directory, "must be an absolute path")
+    recorder = configuration.seiretsu.recorder
+    if recorder.enable and quantity.amount("storage", recorder.max_size) < _SMALLEST_HISTORY:
+        yield invalid("seiretsu.recorder.maxSize", recorder.max_size, "must be at least 16Mi")
+    if recorder.enable and not recorder.directory.startswith("/"):
+        yield invalid("seiretsu.recorder.directory", recorder.directory, "must be an absolute path")
 
 
 def _population(configuration: Configuration) -> Iterator[FieldError]:

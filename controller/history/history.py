@@ -246,11 +246,9 @@ class History:
         """Writes what is left, if that works."""
         database, batch, now, last = self._database, [*self._first, *self._changes], self.clock(), self._alive
         if database is not None and not self._failing:
-            ended = self._thread.submit(_write_and_close, database, batch, now, last)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(END_SECONDS):
-                    await asyncio.wrap_future(ended)
-        self._thread.shutdown(wait=False)
+            await end(self._thread, lambda: _write_and_close(database, batch, now, last))
+        else:
+            self._thread.shutdown(wait=False)
 
     async def _in_thread(self, call: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
@@ -318,6 +316,15 @@ class HistoryReader:
 
         async with self._one_at_a_time:
             return await asyncio.to_thread(answered)
+
+
+async def end(thread: ThreadPoolExecutor, call: Callable[[], None]) -> None:
+    """Makes the last call in a thread, and waits for it, but not long: the process ends."""
+    ended = thread.submit(call)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            await asyncio.wrap_future(ended)
+    thread.shutdown(wait=False)
 
 
 def opened(settings: HistorySettings, *, read_only: bool = False) -> Database:

@@ -30,6 +30,7 @@ from controller.cache.writes import Writer
 from controller.forecasts.forecasts import Forecasts
 from controller.forecasts.remembered import RememberedRunTimes
 from controller.history.history import History
+from controller.history.recorder import CycleRecorder
 from controller.kube.client import Client
 from controller.kube.elector import Durations, Elector
 from controller.kube.errors import ApiError
@@ -108,7 +109,12 @@ class Controller:
         own = rows(kinds, owners)
         externals = self._externals(own)
         self._rows = rows(kinds, owners, externals)
-        self.caches = Caches(State(self.settings.policy), self._rows, self.settings.reading)
+        registry = registry or CollectorRegistry()
+        recorded = self.settings.recorder
+        self.recorder = CycleRecorder(recorded, registry) if recorded is not None else None
+        policy = self.settings.policy
+        state = State(policy) if self.recorder is None else self.recorder.state(policy)
+        self.caches = Caches(state, self._rows, self.settings.reading)
         self.sweeps = Sweeps()
         self.caches.in_steps = self.sweeps.add
         self.caches.later = lambda call: asyncio.get_running_loop().call_later(AGAIN_SECONDS, call)
@@ -119,7 +125,6 @@ class Controller:
             lambda check: self.multikueue.surveys(check),  # noqa: PLW0108 - it is made later
         )
         self.workload: Callable[[Key], Raw | None] = self.caches.workloads.get
-        registry = registry or CollectorRegistry()
         hidden = self.settings.hidden_metrics
         self.metrics = QueueingMetrics(
             registry,
@@ -413,6 +418,8 @@ class Controller:
             group.create_task(self.usage.run(), name="usage")
             if self.run_times is not None:
                 group.create_task(self.run_times.run(), name="run-times")
+            if self.recorder is not None:
+                group.create_task(self.recorder.run(), name="recorder")
             if self.history is not None:
                 group.create_task(self.history.run(), name="history")
             group.create_task(self.mirror.run(), name="queue-mirror")

@@ -72,7 +72,8 @@ def by_name(
     """Updates State with an object without a namespace: sets its value under its name, None if it was deleted."""
 
     def changed(caches: Caches, old: Raw | None, new: Raw | None) -> None:
-        enter(caches.state, either(old, new)["metadata"]["name"], read(new) if new else None)
+        set_value = getattr(caches.state, enter.__name__)  # that of a recorded State, if it is one
+        set_value(either(old, new)["metadata"]["name"], read(new) if new else None)
 
     return changed
 
@@ -83,7 +84,7 @@ def by_key(
     """As ``by_name``, of an object in a namespace."""
 
     def changed(caches: Caches, old: Raw | None, new: Raw | None) -> None:
-        enter(caches.state, key_of(either(old, new)), read(new) if new else None)
+        getattr(caches.state, enter.__name__)(key_of(either(old, new)), read(new) if new else None)
 
     return changed
 

@@ -1,7 +1,7 @@
 """A recording as bytes: chunks, each compressed alone with a checksum, so that what a killed process wrote last is left
 out and the rest is read.
 
-Pod sets are most of a Workload and equal in most: each is written once, as a ``Shape``.
+Pod sets are most of a Workload and equal in most: each is written once, as a ``PodSetsShared``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from msgspec import DecodeError, msgpack
 from core.model import PodSet
 from core.recording.entries import (
     MAGIC,
+    PodSetsShared,
     RecordingEntry,
-    Shape,
     WorkloadSet,
     without_pod_sets,
 )
@@ -57,7 +57,7 @@ class RecordingEncoder:
             number = self._by_content.get(content)
             if number is None:
                 number = self._by_content[content] = len(self._by_content)
-                yield Shape(number, pod_sets)
+                yield PodSetsShared(number, pod_sets)
             if len(self._by_identity) > MOST_KNOWN:
                 self._by_identity.clear()
             known = self._by_identity[id(pod_sets)] = (pod_sets, number)  # alive, so that no other has its identity

@@ -110,7 +110,7 @@ class Opening(Struct, frozen=True, gc=False, tag="o"):
     penalties: tuple[tuple[Key, Key, dict[str, float]], ...] = ()
 
 
-class Shape(Struct, frozen=True, gc=False, tag="h"):
+class PodSetsShared(Struct, frozen=True, gc=False, tag="h"):
     """Pod sets that workloads have in common."""
 
     number: int
@@ -222,7 +222,7 @@ class Taken(Struct, frozen=True, gc=False, tag="a"):
     generations: Mapping[str, int]
 
 
-class Planned(Struct, frozen=True, gc=False, tag="b"):
+class Decided(Struct, frozen=True, gc=False, tag="b"):
     """The decisions about these heads, in the order in which they are applied."""
 
     decisions: tuple[DecisionRecord, ...]
@@ -240,7 +240,7 @@ class Stopped(Struct, frozen=True, gc=False, tag="e"):
 
 RecordingEntry = (
     Opening
-    | Shape
+    | PodSetsShared
     | WorkloadSet
     | WorkloadGone
     | FlavorSet
@@ -256,7 +256,7 @@ RecordingEntry = (
     | UsageSampled
     | DecisionWithdrawn
     | Taken
-    | Planned
+    | Decided
     | Applied
     | Stopped
 )
@@ -297,9 +297,9 @@ def decision_record(decision: Decision) -> DecisionRecord:
     )
 
 
-def planned(plan: Plan) -> Planned:
+def planned(plan: Plan) -> Decided:
     """Returns what is kept of a plan."""
-    return Planned(tuple(map(decision_record, plan.decisions)))
+    return Decided(tuple(map(decision_record, plan.decisions)))
 
 
 def decided(record: DecisionRecord, workload: Workload, victims: Mapping[Key, Workload]) -> Decision:
@@ -329,5 +329,5 @@ def decided(record: DecisionRecord, workload: Workload, victims: Mapping[Key, Wo
 
 
 def without_pod_sets(workload: Workload) -> Workload:
-    """Returns the Workload as it is written beside its ``Shape``."""
+    """Returns the Workload as it is written beside its ``PodSetsShared``."""
     return replace(workload, pod_sets=())

@@ -58,11 +58,14 @@ class RecordedUsage(LocalQueueUsage):
 
 
 class RecordedState(State):
-    """State; ``tell`` gets the entries in their order. ``open_again``: the next cycle begins with an ``Opening``."""
+    """State; ``tell`` gets the entries in their order. ``open_again``: the next cycle begins with an ``Opening``, which
+    ``begin`` gets.
+    """
 
-    def __init__(self, policy: SchedulingPolicy | None, tell: Tell) -> None:
+    def __init__(self, policy: SchedulingPolicy | None, tell: Tell, begin: Tell | None = None) -> None:
         super().__init__(policy)
         self._tell_to = tell
+        self._begin = begin or tell
         self._inside = 0
         self._applied = self._told = 0
         self.open_again = False
@@ -148,7 +151,7 @@ class RecordedState(State):
         """Takes the heads; begins another recording if that is wanted."""
         if self.open_again and not self.placed_anew:
             self.open_again = False
-            self._tell_to(opening(self, now))
+            self._begin(opening(self, now))
         found = super().heads(now)
         cycle, arenas, arena_of = self._cycle, self.reservations.arenas, self.reservations.arena_of
         names = dict.fromkeys(arena_of[head.cluster_queue] for head in found if head.cluster_queue in arena_of)

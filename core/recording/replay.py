@@ -15,7 +15,7 @@ from core.model import Decision, Key, Plan, Workload
 from core.model.workload import replace
 from core.quota.usage import Reservation
 from core.recording import entries as form
-from core.recording.entries import DecisionRecord, HeadRecord, Opening, Planned, RecordingEntry, Taken
+from core.recording.entries import Decided, DecisionRecord, HeadRecord, Opening, RecordingEntry, Taken
 from core.scheduling.cycle import schedule
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.state import State
@@ -104,7 +104,7 @@ class Replay:
     def _step(self, entry: RecordingEntry) -> Generator[ReplayedCycle, None, None]:
         state = self.state
         match entry:
-            case form.Shape(number, pod_sets):
+            case form.PodSetsShared(number, pod_sets):
                 self._shapes[number] = Workload(Key("", ""), "", 0.0, "", 0, pod_sets)
             case form.WorkloadSet(workload, shape):
                 if shape >= 0:
@@ -140,7 +140,7 @@ class Replay:
                 state.stop_until_changed()
             case Taken():
                 self._take(entry)
-            case Planned():
+            case Decided():
                 yield self._decide(entry)
             case form.Applied(number):
                 self._apply(number)
@@ -163,14 +163,15 @@ class Replay:
 
     def _head(self, record: HeadRecord) -> Head | None:
         pending, entry = self.state.pending, self.state.pending.entry(record.key)
-        held = self.state.reservations.get(record.key)
-        workload = held.workload if record.second_pass and held is not None else entry and entry.workload
-        if workload is None:
+        held = self.state.reservations.get(record.key) if record.second_pass else None
+        found = held or entry
+        if found is None:
             return None
+        workload = found.workload
         flags = (record.preemptor, record.blocked, record.second_pass)
         return Head(workload, record.cluster_queue, pending.demands.of(workload), record.time, record.tried, *flags)
 
-    def _decide(self, found: Planned) -> ReplayedCycle:
+    def _decide(self, found: Decided) -> ReplayedCycle:
         """Decides the cycle again, and begins to apply the recorded decisions."""
         taken, snapshot = self._taken, self._snapshot
         if taken is None or snapshot is None:

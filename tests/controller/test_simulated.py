@@ -137,9 +137,10 @@ class Controlled:
     now: float = 0.0
     ends: dict[str, float] = field(default_factory=dict)
     history: list[tuple[float, Running]] = field(default_factory=list)
+    state: State | None = None
 
     def __post_init__(self) -> None:
-        self.caches = Caches(State(self.policy), TABLE)
+        self.caches = Caches(self.state or State(self.policy), TABLE)
         self.server = Memory(self._changed, lambda: self.now)
         writer, metrics, told = Writer(self.server, self.caches.stores), QueueingMetrics(CollectorRegistry()), Silent()  # type: ignore[arg-type]
         common = (self.caches, writer, told, metrics)

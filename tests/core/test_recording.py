@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from core.model import Key, LocalQueue, ResourceFlavor
 from core.model.policy import SchedulingPolicy
 from core.recording.encoding import RecordingEncoder, decoded
-from core.recording.entries import MAGIC, Opening, Planned, RecordingEntry
+from core.recording.entries import MAGIC, Decided, Opening, RecordingEntry
 from core.recording.recorded import RecordedState
 from core.recording.replay import NoRecordingError, Replay
 from core.state.drain import drain_in_steps
@@ -48,7 +48,8 @@ def recorded(state: State, play: Callable[[RecordedState], None]) -> list[Record
 
 
 def through_bytes(entries: Iterator[RecordingEntry]) -> list[RecordingEntry]:
-    encoder, data, batch = RecordingEncoder(), MAGIC, []
+    encoder, data = RecordingEncoder(), MAGIC
+    batch: list[RecordingEntry] = []
     for entry in entries:
         if isinstance(entry, Opening) and batch:
             data += encoder.chunk(batch)
@@ -115,7 +116,7 @@ def test_every_cycle_is_decided_again_as_it_was_whatever_changed_meanwhile(state
 def test_a_recording_may_begin_between_any_two_cycles(state: State, seed: int) -> None:
     entries = recorded(state, busy(random.Random(seed), 6))
     openings = [place for place, entry in enumerate(entries) if isinstance(entry, Opening)]
-    shapes = [entry for entry in entries if type(entry).__name__ == "Shape"]
+    shapes = [entry for entry in entries if type(entry).__name__ == "PodSetsShared"]
     for place in openings[1:]:
         for cycle in Replay().play([entries[place], *shapes, *entries[place + 1 :]]):
             assert cycle.now == cycle.recorded
@@ -137,11 +138,11 @@ def test_where_today_decides_differently_is_told() -> None:
     kinds = [type(each) for cycle in Replay().play(entries) for each in cycle.recorded]
     assert kinds
     assert not any(cycle.differs for cycle in Replay().play(entries))
-    place = next(number for number, entry in enumerate(entries) if isinstance(entry, Planned))
+    place = next(number for number, entry in enumerate(entries) if isinstance(entry, Decided))
     first = entries[place]
-    assert isinstance(first, Planned)
+    assert isinstance(first, Decided)
     other = replace(first.decisions[0], admission=None, cluster_queue="cq", reason="Pending", message="not today")
-    entries[place] = Planned((other, *first.decisions[1:]))
+    entries[place] = Decided((other, *first.decisions[1:]))
     (found, *_) = [cycle for cycle in Replay().play(entries) if cycle.differs]
     assert found.recorded[0].reason == "Pending"
     assert found.now[0].admission is not None
@@ -160,4 +161,4 @@ def test_another_file_is_refused() -> None:
     with pytest.raises(ValueError, match="no recording"):
         list(decoded(b"PK\x03\x04"))
     with pytest.raises(NoRecordingError):
-        list(Replay().play([Planned(())]))
+        list(Replay().play([Decided(())]))
