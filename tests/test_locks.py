@@ -52,7 +52,9 @@ def needed(asked: Iterable[str]) -> set[str]:
 
 
 def test_the_image_is_given_what_the_program_needs_and_nothing_that_only_developers_do() -> None:
-    given, used = set(locked("requirements.lock")), needed(PROJECT["dependencies"])
+    """The driver of PostgreSQL too: the image's users cannot install an extra."""
+    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["postgres"]]
+    given, used = set(locked("requirements.lock")), needed(wanted)
     assert used <= given
     assert given - used <= {"typing-extensions"}, "other Pythons need it"
 
