@@ -23,6 +23,8 @@ STANDING = "standing"
 QUEUE_STANDING, WORKLOAD_STANDING = "LocalQueueStanding", "WorkloadStanding"
 CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS = "clusterqueues", "localqueues", "workloads"
 REPORTS, REPORT = "reports", "Report"
+RECORDINGS, RECORDING, LAST = "recordings", "Recording", "last"
+"""The last minutes of the scheduler's recording, of the whole cluster."""
 FINISHED: Final = "workloads"
 GROUPS: Final = ("queue", "cohort", "namespace", "user", "localqueue")
 """The names of reports: by what they group use; and FINISHED, the list of workloads that have ended."""
@@ -63,6 +65,9 @@ class Page(NamedTuple):
 def asked(path: str) -> VisibilityRequest | None:
     """Returns what a path is about; None for any other path."""
     match path.strip("/").split("/"):
+        case ["apis", group, version, resource, name] if resource == RECORDINGS:
+            known = group == GROUP and version in VERSIONS and name == LAST
+            return VisibilityRequest(version, RECORDINGS, "", name, "") if known else None
         case ["apis", group, version, resource, name] if resource == REPORTS:
             return _report(group, version, "", name)
         case ["apis", group, version, "namespaces", namespace, resource, name] if namespace and resource == REPORTS:

@@ -306,7 +306,7 @@ class Composition:
             return document.written(start, time.time()) if start is not None else None
 
         kept = self.setup.controller.history
-        reports = Reports(HistoryReader(kept) if kept is not None else None)
+        reports = Reports(HistoryReader(kept) if kept is not None else None, self.setup.controller.recorder)
         served = Visibility(self.client, lookup, self.controller.workload, forecast=forecast, reports=reports)
         return served, Listener(served, self.setup.visibility, self.live.for_clients_of(b""))
 

@@ -6,8 +6,11 @@ of others; one of the whole cluster needs the right for all namespaces.
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -19,18 +22,45 @@ from controller.history import document, queries
 from controller.history.database import Database, DatabaseFailedError
 from controller.history.history import HistoryReader
 from controller.history.queries import GroupedBy
+from controller.history.recorder import LARGEST_FILE, last
+from controller.settings import RecorderSettings
 from core.explain.sight import EVERYTHING, of_namespace
 from core.history.report import window
 
 LONGEST_SECONDS: Final = 2 * 366 * 86400.0
+MOST_BYTES: Final = 3 * LARGEST_FILE
+"""Of a recording that is sent: the newest file, and the one before it."""
 
 
 class Reports:
-    """``reader`` is None if there is no history. ``clock`` is in epoch seconds."""
+    """``reader`` is None if there is no history, ``recorder`` if cycles are not recorded. ``clock`` is in epoch
+    seconds.
+    """
 
-    def __init__(self, reader: HistoryReader | None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        reader: HistoryReader | None,
+        recorder: RecorderSettings | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._reader = reader
+        self._recorder = recorder
         self._clock = clock
+        self._one_at_a_time = asyncio.Lock()
+
+    async def recording(self, about: VisibilityRequest) -> Raw:
+        """Returns the last minutes of the recording, if this replica has one. Raises `RefusedCallError`."""
+        if self._recorder is None:
+            raise RefusedCallError(404, "there is no recording: an administrator must set recorder.enabled")
+        directory = Path(self._recorder.directory)
+        async with self._one_at_a_time:
+            try:
+                data = await asyncio.to_thread(lambda: base64.b64encode(last(directory, MOST_BYTES)).decode())
+            except OSError as error:
+                raise RefusedCallError(503, f"the recording cannot be read: {error}") from None
+        if not data:
+            raise RefusedCallError(503, "this replica has no recording: only the leader records; ask again")
+        return visibility.standing(about.version, visibility.RECORDING, {"name": about.name}, {"data": data})
 
     async def answer(self, about: VisibilityRequest, query: str) -> Raw:
         """Returns the document that a user may have. Raises `RefusedCallError`."""

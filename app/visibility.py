@@ -171,6 +171,8 @@ class Visibility:
             if found is None:
                 raise RefusedCallError(404, "the server could not find the requested resource")
             return found
+        if about.resource == visibility.RECORDINGS:
+            return await self._reports.recording(about)
         if about.resource == visibility.REPORTS:
             return await self._reports.answer(about, scope["query_string"].decode("latin1"))
         standing = about.subresource == visibility.STANDING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import importlib.metadata
 import io
 import json
@@ -15,7 +16,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from api import resources
+from api import resources, visibility
 from api.objects import Raw, Resource
 from api.resources import EVENTS
 from cli import installation
@@ -31,6 +32,8 @@ DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 CONFIGURATION = "controller_manager_config.yaml"
 LOG_LINES = 20_000
+REPLICAS_ASKED = 8
+"""So often the recording is asked for: only the leader has it, and any replica may answer."""
 
 
 def command(
@@ -49,13 +52,13 @@ def command(
     typer.echo(f"{path}: {len(files)} files. Values of environment variables and arguments are removed; names are not.")
 
 
-def archive(files: Mapping[str, str], taken: datetime) -> bytes:
+def archive(files: Mapping[str, str | bytes], taken: datetime) -> bytes:
     """Returns the files as a tar archive in one folder."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:gz") as tar:
         for name, content in sorted(files.items()):
             member = tarfile.TarInfo(f"seiretsu-bundle/{name}")
-            data = content.encode()
+            data = content.encode() if isinstance(content, str) else content
             member.size, member.mtime = len(data), int(taken.timestamp())
             tar.addfile(member, io.BytesIO(data))
     return written.getvalue()
@@ -73,15 +76,15 @@ def _short(raw: Raw) -> Raw:
     return {**raw, "spec": {**raw["spec"], "versions": versions}}
 
 
-async def _connected(where: ChosenCluster) -> tuple[dict[str, str], datetime]:
+async def _connected(where: ChosenCluster) -> tuple[dict[str, str | bytes], datetime]:
     async with Client(where.connection()) as client:
         return await collect(client)
 
 
-async def collect(client: Client) -> tuple[dict[str, str], datetime]:
+async def collect(client: Client) -> tuple[dict[str, str | bytes], datetime]:
     """Returns the files of the archive by name, and when the cluster was read."""
     facts = await installation.read(client)
-    files = {
+    files: dict[str, str | bytes] = {
         "doctor.txt": text(findings(facts), unchecked(facts)),
         "version.json": json.dumps(
             {
@@ -96,7 +99,22 @@ async def collect(client: Client) -> tuple[dict[str, str], datetime]:
         files[f"objects/{plural}.yaml"] = documents(found)
     for service in facts.of("services"):
         files |= await _process(client, service)
-    return files, facts.now
+    recording = await _recording(client)
+    return ({**files, "last.recording": recording} if recording else files), facts.now
+
+
+async def _recording(client: Client) -> bytes:
+    """The last minutes of the recording, from the replica that leads; empty if there is none, or no right to it."""
+    path = f"/apis/{visibility.GROUP}/{visibility.VERSIONS[0]}/{visibility.RECORDINGS}/{visibility.LAST}"
+    for _ in range(REPLICAS_ASKED):
+        try:
+            return base64.b64decode((await client.raw(path))["data"])
+        except ApiError as error:
+            if error.status != 503:
+                return b""
+        except (KeyError, TypeError, ValueError):
+            return b""
+    return b""
 
 
 async def _process(client: Client, service: Raw) -> dict[str, str]:

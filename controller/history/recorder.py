@@ -30,7 +30,9 @@ log = get_logger(__name__)
 
 WRITE_SECONDS: Final = 1.0
 FILES: Final = 4
-"""So many files share the space: a quarter of what is kept is deleted at once."""
+"""At least so many files share the space."""
+LARGEST_FILE: Final = 2**23
+"""A file that is larger is followed by another one, so that the newest can be sent with a bug report."""
 LONGEST_SECONDS: Final = 900.0
 """After this time a new file begins: who sends a recording sends the last one or two."""
 RETRY_SECONDS: Final = 30.0
@@ -135,7 +137,7 @@ class CycleRecorder:
     def _write(self, batch: Iterable[_EntryMaker]) -> bool:
         """Writes entries, those of each file together; returns whether the file is large enough for another one."""
         began = time.thread_time()
-        directory, most = Path(self.settings.directory), self.settings.max_bytes // FILES
+        directory, most = Path(self.settings.directory), min(self.settings.max_bytes // FILES, LARGEST_FILE)
         for part in _by_file(batch):
             if part[0].opens:
                 self._next_file(directory)
@@ -152,7 +154,7 @@ class CycleRecorder:
         self._close()
         directory.mkdir(parents=True, exist_ok=True)
         known = recordings(directory)
-        room = self.settings.max_bytes - self.settings.max_bytes // FILES
+        room = self.settings.max_bytes - min(self.settings.max_bytes // FILES, LARGEST_FILE)
         while known and sum(each.stat().st_size for each in known) > room:
             known.pop(0).unlink(missing_ok=True)
         self._encoder = RecordingEncoder()

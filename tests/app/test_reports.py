@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from app.visibility import FrontProxy, Visibility
 from controller.history.database import FILE, Sqlite
 from controller.history.history import HistoryReader
 from controller.kube.flow.throttle import Throttle
-from controller.settings import HistorySettings
+from controller.settings import HistorySettings, RecorderSettings
+from core.recording.entries import MAGIC
 from core.state.lookup import Lookup
 from tests.app.test_visibility import ADMINISTRATOR, AUTHENTICATION, BASE, Reviewer, Served, raw, state
 from tests.controller.history import HOUR, short_history, write
@@ -78,6 +80,21 @@ async def test_other_reports_need_a_right_of_their_own(directory: Path, path: st
 async def test_a_wrong_question_gets_a_sentence(directory: Path, path: str, status: int, told: str) -> None:
     answer = await served(directory).get(f"{BASE}/{path}", ADMINISTRATOR)
     assert (answer.status_code, told in answer.json()["message"]) == (status, True), answer.text
+
+
+async def test_the_recording_is_for_those_who_may_read_it_of_the_whole_cluster(tmp_path: Path) -> None:
+    found = served(None)
+    path = f"{BASE}/recordings/last"
+    assert (await found.get(path, ANN)).status_code == 403
+    assert "recorder.enabled" in (await found.get(path, ADMINISTRATOR)).json()["message"]
+    reviews = Reviews(ReportReviewer(), throttle=Throttle(0))
+    reports = Reports(None, RecorderSettings(str(tmp_path)))
+    found.app = Visibility(found.reviewer, Lookup(state()), raw, reviews=reviews, reports=reports)
+    found.app.proxy = FrontProxy.read(AUTHENTICATION)
+    assert (await found.get(path, ADMINISTRATOR)).status_code == 503, "another replica leads"
+    (tmp_path / "1.recording").write_bytes(MAGIC + b"chunks")
+    answer = await found.get(path, ADMINISTRATOR)
+    assert base64.b64decode(answer.json()["data"]) == MAGIC + b"chunks"
 
 
 async def test_without_a_history_the_answer_says_what_to_set(tmp_path: Path) -> None:

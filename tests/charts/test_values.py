@@ -32,6 +32,8 @@ ALL_ON: Final[Raw] = {
     "enablePrometheus": True,
     "enableCertManager": True,
     "webhookService": {"ipDualStack": {"enabled": True}},
+    "history": {"enabled": True, "volume": {"accessModes": ["ReadWriteMany"]}},
+    "recorder": {"enabled": True},
 }
 """What makes the chart render everything."""
 
@@ -125,6 +127,13 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "metrics.serviceMonitor.interval": ("17s", "interval: 17s"),
     "networkPolicy.webhookFrom": ([{"ipBlock": {"cidr": "192.0.2.7/32"}}], "cidr: 192.0.2.7/32"),
     "networkPolicy.apiServerPorts": ([7443], "- port: 7443"),
+    "history.users": (False, "users: false"),
+    "history.maxAge": ("17h", "maxAge: 17h"),
+    "history.maxSize": ("3Gi", "maxSize: 3Gi"),
+    "history.volume.size": ("37Gi", "storage: 37Gi"),
+    "history.volume.storageClassName": ("fast", "storageClassName: fast"),
+    "history.volume.accessModes": (["ReadWriteMany", "ReadOnlyMany"], "- ReadOnlyMany"),
+    "recorder.maxSize": ("99Mi", "maxSize: 99Mi"),
     "crds.olderVersions": (["v1beta1"], "served: false"),
     "certManager.issuerRef": ({"kind": "ClusterIssuer", "name": "corporate"}, "name: corporate"),
     "kubernetesClusterDomain": ("corp.example", ".svc.corp.example"),
@@ -163,6 +172,10 @@ ALONE: Final[dict[str, Any]] = {
     "flowSchema.enabled": False,
     "networkPolicy.enabled": False,
     "networkPolicy.metricsFrom": [{"podSelector": {}}],
+    "history.enabled": False,
+    "history.volume.existingClaim": "of-another-origin",
+    "history.postgres.secretName": "history-url",
+    "recorder.enabled": False,
     "crds.enabled": False,
     "crds.keep": False,
     "enableCertManager": False,
@@ -350,6 +363,8 @@ def gates_of(**gates: bool) -> Raw:
             "controllerManager.podDisruptionBudget.minAvailable: 2 of 2 replicas",
         ),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name is required"),
+        ({"history": {"enabled": True}}, "history.volume.accessModes: a volume of ReadWriteOnce cannot be used by two"),
+        ({"history": {"maxSize": "much"}}, "at '/history/maxSize'"),
         (
             {"managerConfig": {"controllerManagerConfigYaml": "leaderElection: {leaderElect: false}"}},
             "controllerManager.replicas: 2 replicas without leader election",

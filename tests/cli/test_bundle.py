@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+
 from api import crds
 from api.objects import Raw, Resource
 from api.resources import EVENTS, PODS
 from cli.bundle import CONFIG_MAPS, CONFIGURATION, DEPLOYMENTS, collect
 from cli.installation import SERVICES
 from controller.kube.client import Client
+from controller.kube.errors import ApiError, NotFound
 from operations.objects import CRDS, MUTATING, VALIDATING
 from webhook.configurations import HookOptions, mutating, validating
 
@@ -50,6 +53,8 @@ class Cluster(Client):
         return body
 
     async def raw(self, path: str) -> Raw:
+        if path.endswith("/recordings/last"):
+            raise NotFound(404, "NotFound", "no such path")
         return {"gitVersion": "v1.36.0"}
 
     async def text(self, path: str, params: object = None) -> str:
@@ -91,8 +96,28 @@ async def test_nothing_of_other_products_is_collected() -> None:
         f"{ours}/logs/main-1-previous.log",
     }
     assert {name.partition("/")[0] for name in files} == {"doctor.txt", "version.json", "objects", ours}
-    assert "e-main-1" in files[f"{ours}/events.yaml"]
-    assert "e-main-0" in files[f"{ours}/events.yaml"]
-    whole = "".join(files.values())
+    assert "e-main-1" in str(files[f"{ours}/events.yaml"])
+    assert "e-main-0" in str(files[f"{ours}/events.yaml"])
+    whole = "".join(map(str, files.values()))
     for word in ("other-1", "vault", "policies", "cert-manager"):
         assert word not in whole
+
+
+class Recording(Cluster):
+    """Of two replicas the second one leads."""
+
+    asked = 0
+
+    async def raw(self, path: str) -> Raw:
+        if not path.endswith("/recordings/last"):
+            return await super().raw(path)
+        self.asked += 1
+        if self.asked == 1:
+            raise ApiError(503, "ServiceUnavailable", "this replica has no recording")
+        return {"data": base64.b64encode(b"recorded").decode()}
+
+
+async def test_the_last_minutes_of_the_recording_are_attached_whichever_replica_leads() -> None:
+    files, _ = await collect(Recording({}))
+    assert files["last.recording"] == b"recorded"
+    assert "last.recording" not in (await collect(Cluster({})))[0], "there is none"

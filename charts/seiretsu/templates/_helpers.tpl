@@ -156,6 +156,21 @@ info
 {{- end -}}
 {{- $_ := set $own.seiretsu "ui" $page -}}
 {{- end -}}
+{{- $history := default (dict) .Values.history -}}{{- /* null: helm upgrade --reuse-values has no new defaults */ -}}
+{{- if $history.enabled -}}
+{{- $kept := dict "enable" true "users" $history.users "maxAge" $history.maxAge "maxSize" $history.maxSize -}}
+{{- if $history.postgres.secretName -}}
+{{- $_ := set $kept "urlFile" "/etc/seiretsu-history/url" -}}
+{{- else -}}
+{{- $_ := set $kept "directory" "/var/lib/seiretsu" -}}
+{{- $_ := set $kept "sharedVolume" (has "ReadWriteMany" $history.volume.accessModes) -}}
+{{- end -}}
+{{- $_ := set $own.seiretsu "history" $kept -}}
+{{- end -}}
+{{- $recorder := default (dict) .Values.recorder -}}
+{{- if $recorder.enabled -}}
+{{- $_ := set $own.seiretsu "recorder" (dict "enable" true "directory" "/var/lib/seiretsu-recordings" "maxSize" $recorder.maxSize) -}}
+{{- end -}}
 {{- $gates := dict -}}
 {{- range .Values.controllerManager.featureGates -}}
 {{- $_ := set $gates .name .enabled -}}
@@ -180,6 +195,18 @@ info
 {{- $_ := set $selector "matchLabels" $chosen.matchLabels -}}
 {{- end -}}
 {{- toYaml $selector -}}
+{{- end -}}
+
+{{- /* "true" where the history is in a file, and so in a volume. */ -}}
+{{- define "seiretsu.historyVolume" -}}
+{{- $history := default (dict) .Values.history -}}
+{{- if and $history.enabled (not $history.postgres.secretName) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- define "seiretsu.historyClaim" -}}
+{{ default (printf "%s-history" (include "seiretsu.fullname" .)) .Values.history.volume.existingClaim }}
 {{- end -}}
 
 {{- define "seiretsu.lease" -}}
@@ -294,6 +321,12 @@ ui: {{ (default (dict) (default (dict) $configuration.seiretsu).ui).bindAddress 
 {{- end -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.name is required with serviceAccount.create: false" -}}
+{{- end -}}
+{{- if include "seiretsu.historyVolume" . -}}
+{{- $modes := .Values.history.volume.accessModes -}}
+{{- if and (not (has "ReadWriteMany" $modes)) (or (gt $replicas 1) (ne (toString $update.type) "Recreate")) -}}
+{{- fail (printf "history.volume.accessModes: a volume of %s cannot be used by two pods, and an update starts the new pod before it stops the old one: set history.postgres.secretName, or accessModes: [ReadWriteMany], or controllerManager.replicas: 1 with controllerManager.strategy.type: Recreate" (join ", " $modes)) -}}
+{{- end -}}
 {{- end -}}
 {{- include "seiretsu.checkGates" . -}}
 {{- end -}}
