@@ -8,7 +8,7 @@ import shutil
 import socket
 import stat
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,16 +95,16 @@ def test_every_answer_is_that_of_sqlite(both: tuple[Database, Database], by: Gro
     for sight in (EVERYTHING, of_namespace("one")):
         postgres, sqlite = (queries.report(each, OVER, by, sight) for each in both)
         assert postgres == sqlite
-    for ask in (
+    asked: tuple[Callable[[Database], object], ...] = (
         lambda each: queries.story(each, Key("one", "job-low")),
         lambda each: queries.finished(each, OVER, cluster_queue="cq-a"),
         lambda each: queries.preemptions(each, OVER, cluster_queue="cq-a"),
         queries.open_uses,
         queries.open_quotas,
         queries.unfinished,
-    ):
-        postgres, sqlite = (ask(each) for each in both)  # type: ignore[no-untyped-call]
-        assert postgres == sqlite
+    )
+    for ask in asked:
+        assert ask(both[0]) == ask(both[1])
 
 
 def test_a_failed_write_leaves_nothing_and_the_next_one_works(server: str) -> None:
