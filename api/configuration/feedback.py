@@ -15,8 +15,8 @@ from api.configuration.guard import Guard
 from api.configuration.history import History
 from api.configuration.notifications import Notifications
 from api.configuration.population import Population
-from api.configuration.ui import Ui
 from api.configuration.recorder import Recorder
+from api.configuration.ui import Ui
 from api.v1beta2.base import LabelSelector
 
 Action = Literal["Ignore", "Warn", "Deny"]
