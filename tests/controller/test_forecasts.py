@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import copy
+import io
 import os
 import signal
 import subprocess
@@ -23,8 +24,9 @@ from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.forecasts import forecasts as module
 from controller.forecasts.forecasts import Forecasts, worker_command
-from controller.forecasts.messages import Question
+from controller.forecasts.messages import ArenasGone, Arrived, Question, RunTimesKnown
 from controller.forecasts.remembered import FIELD, NAME, RememberedRunTimes, learned_of
+from controller.forecasts.worker import ForecastProcess
 from controller.kube.errors import Conflict, NotFound
 from core.forecast.learned import FEWEST, LearnedRunTimes
 from core.model.forecast import StartForecast
@@ -200,6 +202,55 @@ async def test_an_arena_that_is_new_gets_a_first_answer_before_any_gets_a_better
     place.forecasts._answers = answers  # type: ignore[method-assign]
     await place.forecasts.look()
     assert asked == [True, False]
+
+
+async def test_what_the_process_knows_of_an_arena_that_is_gone_is_forgotten() -> None:
+    place, sent = Place(), list[object]()
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    async def answers(name: str) -> float:
+        return 0.0
+
+    place.forecasts._send = send  # type: ignore[method-assign]
+    place.forecasts._answers = answers  # type: ignore[method-assign]
+    await place.forecasts.look()
+    (arena,) = place.forecasts._seen
+    place.forecasts._seen["gone"] = place.forecasts._seen[arena]
+    sent.clear()
+    await place.forecasts.look()
+    assert sent[0] == ArenasGone(["gone"])
+    process = ForecastProcess(io.BytesIO())
+    process._workloads = {"gone": {}, arena: {}}
+    process.take(sent[0])
+    assert [*process._workloads] == [arena]
+
+
+async def test_with_arrivals_the_process_learns_what_was_created() -> None:
+    place, sent = Place(), list[object]()
+    place.forecasts.arrivals = True
+    place.forecasts.connect()
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    async def answers(name: str) -> float:
+        return 0.0
+
+    place.forecasts._send = send  # type: ignore[method-assign]
+    place.forecasts._answers = answers  # type: ignore[method-assign]
+    place.forecasts._process = object()  # type: ignore[assignment]
+    place.put("third", "1")
+    await place.forecasts.look()
+    assert [[each.key.name for each in found.workloads] for found in sent if isinstance(found, Arrived)] == [["third"]]
+    assert all(found.arrivals for found in sent if isinstance(found, Question))
+    process = ForecastProcess(io.BytesIO())
+    process.take(RunTimesKnown(LearnedRunTimes().encode(), START - 1))
+    for message in sent:
+        if isinstance(message, Arrived):
+            process.take(message)
+    assert [each.key.name for each in process._arrived] == ["third"]
 
 
 def _at(place: Place, key: Key) -> float | None:
