@@ -2,9 +2,9 @@
 
 The tree of domains depends on the nodes only and never changes; usage changes with every admission. Copies share the
 tree. A node that goes, comes back or changes makes a new tree, which shares all but one page of leaves with the old
-one: its leaf keeps its number while it is gone, and its usage. Only a leaf that was not there yet makes a tree that is
-built from the start. Domains of one level are numbered in the order of their paths, so the children of a domain are a
-range of numbers, and to sort by number is to sort by path.
+one: its leaf keeps its number while it is gone, and its usage. Only a leaf that was not there yet makes a tree with
+other numbers, in which the other leaves are used again. Domains of one level are numbered in the order of their paths,
+so the children of a domain are a range of numbers, and to sort by number is to sort by path.
 """
 
 from __future__ import annotations
