@@ -17,9 +17,12 @@ from api.kinds import KINDS
 from api.names import GROUP, LEADER_ELECTION_ID, Condition, Event, Finalizer
 from app.published import Published
 from cli.main import COMMANDS
+from core.devices.claims import claim_count
+from core.devices.inventory import Inventory
 from core.diagnosis.findings import RULES
 from core.guard.judge import Excess, sentence
 from core.model import FlavorResource, messages
+from core.wire.devices import outgrown
 from core.workload import lifecycle
 from webhook.hooks import HOOKS
 
@@ -52,6 +55,16 @@ OURS: Final[dict[str, Callable[[], str]]] = {
     ),
     "LocalQueue ... doesn't exist": lambda: source(lifecycle.why_not_queued, "LocalQueue {w.queue} doesn't exist"),
     "ClusterQueue ... is inactive": lambda: messages.inactive("team-a"),
+    "failed to get claim spec for ResourceClaimTemplate ...": lambda: source(
+        Inventory.charge, "failed to get claim spec for ResourceClaimTemplate {name}"
+    ),
+    "DeviceClass ... is not mapped in DRA configuration": lambda: source(
+        Inventory.charge, "DeviceClass {answer.devices.unmapped} is not mapped in DRA configuration"
+    ),
+    "insufficient matching devices": lambda: source(claim_count, "insufficient matching devices"),
+    "ResourceClaimTemplate ... was made again after the admission": lambda: source(
+        outgrown, "ResourceClaimTemplate {again[0].key.name} was made again after the admission"
+    ),
     "PodsRemain": lambda: Condition.PODS_REMAIN,
     "WorkloadCreatedAgain": lambda: Event.WORKLOAD_CREATED_AGAIN,
     "Pods run without quota: the pods request 6 cpu, 4 admitted": lambda: sentence([Excess("cpu", 6000, 4000)]),
