@@ -84,7 +84,7 @@ def command(
             found, answered = asked(reader, name, namespace)
             told = answered.told if answered is not None else None
             if told is None or told.omitted:
-                everything = look(reader, name, namespace)
+                everything = look(reader, name, namespace, chosen)
                 if told is None or not everything.hides(*JUDGED_BY):
                     found, computed = everything, explanation(everything, name, namespace, now, chosen)
                     if isinstance(computed, str):
@@ -118,14 +118,14 @@ def settings(config: Path | None) -> ControllerSettings:
     return rules(config).controller
 
 
-def look(reader: Reader, name: str, namespace: str) -> live.Seen:
+def look(reader: Reader, name: str, namespace: str, chosen: ControllerSettings) -> live.Seen:
     """Returns the objects that an answer about a job depends on, as far as the user may read them. Raises
     UnreadableError, also if there is no such namespace.
     """
     kind, wanted = sought(name)
     jobs = (kind or BATCH_JOB).resource
     here = needed(kind) if isinstance(kind, PodOwner) else ()
-    everywhere = live.KINDS if here else (*live.KINDS, jobs)
+    everywhere = live.kinds(chosen) if here else (*live.kinds(chosen), jobs)
     found = live.seen(reader, everywhere, namespace, (jobs.kind, wanted) if kind else None, here)
     known = {each["metadata"]["name"] for each in found.objects if each["kind"] == resources.NAMESPACES.kind}
     if namespace not in known and not found.hides(resources.NAMESPACES):

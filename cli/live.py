@@ -13,12 +13,15 @@ from cli.reader import Reader
 from cli.target import UnreadableError, reached
 from controller.kube.config import Connection
 from controller.run.watched import WATCHED
+from controller.settings import ControllerSettings, Feature
 from core.guard.pods import RUNNING
 from core.jobs.owners import KNOWN
 from seiretsu import running
 
-KINDS = tuple(row.resource for row in WATCHED if row.enters is not None)
-"""The kinds that decisions depend on."""
+KINDS = tuple(row.resource for row in WATCHED if row.enters is not None and row.feature is not Feature.DEVICES)
+"""The kinds that decisions depend on, in any Configuration."""
+OF_DEVICES = tuple(row.resource for row in WATCHED if row.feature is Feature.DEVICES)
+"""Those by which claims are counted: only who knows the mapping of the Configuration needs them, and there are many."""
 MOST_CHILDREN = 5
 """Of so many objects with events it is asked whether they belong to a job."""
 MOST_EVENTS = 500
@@ -42,6 +45,11 @@ class Evidence(NamedTuple):
 
     pods: list[Raw] | None
     events: list[Raw]
+
+
+def kinds(settings: ControllerSettings) -> tuple[Resource, ...]:
+    """The kinds that decisions with these settings depend on."""
+    return (*KINDS, *OF_DEVICES) if Feature.DEVICES in settings.features else KINDS
 
 
 def objects(here: Connection, kinds: Sequence[Resource] = KINDS) -> list[Raw]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,6 +18,7 @@ import typer
 from api.names import Kind
 from api.objects import Raw
 from cli import live, named, scenario, target
+from cli.cluster_state import without_mapping
 from cli.manifests import Document
 from cli.scenario import Scenario
 from cli.target import As, AsGroup, Context, Kubeconfig
@@ -90,9 +91,11 @@ def command(
             raise target.UsageError("--base and --from-cluster exclude each other: both are what to compare with")
         now = float(int(time.time()))
         there = scenario.read(base or [])
+        if from_cluster and config is None:
+            chosen = replace(chosen, controller=without_mapping(chosen.controller))
         if from_cluster:
             here = target.target(kubeconfig, context, as_user, as_group).connection()
-            there = scenario.live(there, live.objects(here), now)
+            there = scenario.live(there, live.objects(here, live.kinds(chosen.controller)), now)
         found = plan(there, scenario.read(files), chosen, now, given)
     typer.echo(text(found) if output == "text" else target.written(plain(found), output).rstrip())
     raise typer.Exit(CHANGES if found.effects.harmful else target.DONE)

@@ -12,6 +12,7 @@ import typer
 
 from api.objects import Raw
 from cli import fleet, live, racks, report, scenario
+from cli.cluster_state import without_mapping
 from cli.manifests import ScenarioError
 from cli.page import page
 from cli.picture import pictures
@@ -74,6 +75,8 @@ def command(
     gc.disable()  # a short life, and nearly all that is made in it stays: to look for garbage is a fifth of the time
     with failing("simulate", output, ValueError):
         chosen = rules(config)
+        if from_cluster and config is None:
+            chosen = replace(chosen, controller=without_mapping(chosen.controller))
         if chosen.controller.policy.concurrent_admission:
             chosen = without_variants(chosen)
             typer.echo(f"seiretsu simulate: {NO_VARIANTS}", err=True)
@@ -86,7 +89,7 @@ def command(
         given = tuple(workers)
         if from_cluster:
             here = target(kubeconfig, context, as_user, as_group).connection()
-            objects = live.objects(here)
+            objects = live.objects(here, live.kinds(chosen.controller))
             base = scenario.live(base, objects, now)
             rest, assumed = run_time(objects, rest if run_for else None)
             base = replace(base, remarks=(*base.remarks, f"assumed: {assumed}"))

@@ -91,7 +91,7 @@ def command(
         with Reader(here) as reader:
             here_found, answered = explain.asked(reader, name, namespace)
             known = told(answered.forecast, f"{namespace}/{name}") if answered is not None and given is None else None
-            found = here_found if known is not None else explain.look(reader, name, namespace)
+            found = here_found if known is not None else explain.look(reader, name, namespace, chosen.controller)
         answer = known or when(found, name, namespace, time.time(), chosen, given)
         if answered is not None and isinstance(answer, When) and answered.told.place:
             answer = replace(answer, stands=stands(answered.told), unseen=())

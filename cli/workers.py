@@ -11,7 +11,7 @@ from api.names import LEADER_ELECTION_ID
 from api.objects import Raw
 from api.resources import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, WORKLOADS
 from cli import worker_clusters
-from cli.live import KINDS, Seen, seen
+from cli.live import KINDS, OF_DEVICES, Seen, seen
 from cli.reader import Reader
 from cli.target import UnreadableError, reached
 from controller.kube.client import Client
@@ -53,7 +53,7 @@ def workers(here: Connection, namespace: str) -> Workers:
 def worker(connection: Connection) -> Seen:
     """Returns the objects of a worker cluster. Raises UnreadableError if its Workloads or queues may not be listed."""
     with Reader(connection) as reader:
-        found, unseen = seen(reader, KINDS, "", None)
+        found, unseen = seen(reader, (*KINDS, *OF_DEVICES), "", None)
     needed = [each.plural for each in (*SURVEYED, WORKLOADS) if each.plural in unseen]
     if needed:
         raise UnreadableError(f"{connection.server}: its kubeconfig may not list {', '.join(needed)}")
