@@ -64,13 +64,15 @@ def difference(first: object, second: object) -> int | str:
 def text(resource: str, amount: int) -> str:
     """The canonical text of an integer amount: bytes in a binary suffix where one fits, everything else in decimal.
 
-    As in Kueue's status: 1024 bytes are `1Ki`, 1000000 bytes are `1M`.
+    As in Kueue's status: 1024 bytes are `1Ki`, 1000000 bytes are `1M`. Of other resources whole Mi are printed so
+    where that is shorter: it is memory of devices, for which Kueue does so if it counts by counter or capacity.
     """
     if resource == CPU:
         return _decimal_text(amount, -3)
-    if is_bytes(resource) and amount and amount % 1024 == 0:
+    if amount and amount % 1024 == 0 and is_bytes(resource):
         return _binary_text(amount)
-    return _decimal_text(amount, 0)
+    decimal = _decimal_text(amount, 0)
+    return decimal if not amount or amount % 1024**2 else min(decimal, _binary_text(amount), key=len)
 
 
 def is_bytes(resource: str) -> bool:

@@ -115,6 +115,9 @@ def test_a_value_that_is_no_quantity_or_beyond_reason_is_refused_at_once(value: 
         ("nvidia.com/gpu", 1000, "1k"),
         ("nvidia.com/gpu", 1024, "1024"),
         ("pods", 10**21, "1e21"),
+        ("gpu.memory", 9728 << 20, "9728Mi"),
+        ("gpu.memory", 500 << 20, "500Mi"),
+        ("gpu.memory", 10**9, "1G"),
     ],
 )
 def test_an_amount_prints_in_canonical_form(resource: str, amount: int, text: str) -> None:

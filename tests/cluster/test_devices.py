@@ -176,7 +176,7 @@ def test_partitions_count_by_what_they_consume(world: World) -> None:
     small = "device.attributes['part.example.com'].profile == 'a'"
     claims(world, "small", exactly("part.example.com", 1, small))
     world.create(claiming("part", "small"))
-    counts(world, "part", parts=str(10 * 2**30))
+    counts(world, "part", parts="10Gi")
 
 
 def test_shares_count_by_what_they_ask_for(world: World) -> None:
@@ -187,7 +187,7 @@ def test_shares_count_by_what_they_ask_for(world: World) -> None:
     offer(world, "share.example.com", shared)
     claims(world, "some", exactly("share.example.com", capacity={"requests": {"memory": "15Gi"}}))
     world.create(claiming("share", "some"))
-    counts(world, "share", shares=str(20 * 2**30))
+    counts(world, "share", shares="20Gi")
 
 
 def test_an_extended_resource_counts_as_its_class(world: World) -> None:
