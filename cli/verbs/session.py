@@ -170,7 +170,9 @@ def listed(
         except Forbidden as error:
             raise UnreadableError(target.sentence(error, client.connection.server)) from None
         except ApiError as error:
-            raise _not_served(error, resource) if error.status == 404 else error from None
+            if error.status == 404:
+                raise _not_served(error, resource) from None
+            raise  # with its cause, from which the sentence is made
         items += [
             {"apiVersion": resource.api_version, "kind": resource.kind, **each} for each in page.get("items") or ()
         ]

@@ -7,9 +7,12 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from cli.main import COMMANDS, PLUGIN, application, completions
@@ -27,6 +30,37 @@ READING = (
     ["migrate", "take-over"],
     ["uninstall"],
 )
+OTHERS = ("serve", "demo", "top")
+"""Commands with a kubeconfig that do more than read and write: they start something, or need a terminal first."""
+MANIFEST = "MANIFEST"
+
+
+def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The commands of a group that do something, each once: a type has several names."""
+    if not hasattr(command, "commands"):
+        yield path, command
+        return
+    seen: set[object] = set()
+    for name, each in command.commands.items():
+        if hasattr(each, "commands") or each.callback not in seen:
+            seen.add(each.callback)
+            yield from leaves(each, (*path, name))
+
+
+def of_a_cluster() -> Iterator[list[str]]:
+    """The words of every command that has the options of a cluster, with what it needs to be called."""
+    for command in COMMANDS:
+        group: Any = typer.main.get_command(application([command.name]))
+        for path, leaf in leaves(group.commands[command.name], (command.name,)):
+            if command.name in OTHERS or "--kubeconfig" not in {word for each in leaf.params for word in each.opts}:
+                continue
+            words = [*path]
+            for each in leaf.params:
+                if each.param_type_name == "argument" and (each.required or path[0] == "delete"):
+                    words.append("some")
+                elif each.param_type_name == "option" and each.required:
+                    words += [each.opts[0], MANIFEST if each.opts[0] == "--filename" else "job/some"]
+            yield [*words, "--from-cluster"] if path[0] in ("simulate", "plan") else words
 
 
 def run(*words: object) -> tuple[int, str, str]:
@@ -51,14 +85,17 @@ def namespaces(asked: Asked) -> Reply:
     return Reply({**EMPTY.body, "items": items})
 
 
-@pytest.mark.parametrize("words", READING, ids=" ".join)
-def test_a_cluster_that_is_down_is_reported_as_kubectl_does(words: list[str], tmp_path: Path) -> None:
-    port = closed_port()
+def test_every_command_reports_a_cluster_that_is_down_as_kubectl_does(tmp_path: Path) -> None:
+    port, manifest = closed_port(), tmp_path / "manifest.yaml"
+    manifest.write_text('{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Cohort", "metadata": {"name": "some"}}')
     file = kubeconfig(tmp_path / "config", f"https://127.0.0.1:{port}")
-    code, out, err = run(*words, "--kubeconfig", file)
-    name = " ".join(word for word in words[: 1 + (words[0] == "migrate")])
     told = f"The connection to the server 127.0.0.1:{port} was refused - did you specify the right host or port?"
-    assert (code, out, err) == (UNREADABLE, "", f"seiretsu {name}: {told}\n")
+    called = [[str(manifest) if word == MANIFEST else word for word in words] for words in of_a_cluster()]
+    assert {words[0] for words in called} >= {words[0] for words in READING} | {"list", "create", "stop", "delete"}
+    for words in called:
+        code, out, err = run(*words, "--kubeconfig", file)
+        name = " ".join(words[: 1 + (words[0] == "migrate")])
+        assert (code, out, err) == (UNREADABLE, "", f"seiretsu {name}: {told}\n"), words
 
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)
