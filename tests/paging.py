@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from api import resources
@@ -25,8 +25,10 @@ from controller.kube.flow.throttle import Throttle
 from controller.run.watched import rows
 from core.forecast.run_times import RunTimes
 from core.jobs.kinds.job import BATCH_JOB
+from core.model.forecast import StartForecast
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, TopologyPolicy
 from core.scheduling.cycle import schedule
+from core.state.lookup import Lookup
 from core.state.state import State
 from core.wire.timestamps import stamp
 
@@ -97,6 +99,7 @@ class PagedCluster:
     users: dict[str, tuple[Right, ...]] = field(default_factory=lambda: {"admin": EVERYTHING})
     now: float = NOW
     run_times: RunTimes | None = None
+    forecast: Callable[[Key], StartForecast | None] = lambda key: None
 
     def __post_init__(self) -> None:
         self.caches = Caches(State(self.policy), rows([BATCH_JOB]))
@@ -243,10 +246,14 @@ class PagedCluster:
             state.release(snapshot)
             state.apply(plan)
 
+    def lookup(self) -> Lookup:
+        """The queries of admission about it."""
+        found = cache_lookup(self.caches, Owners(self.caches, self.api, external=False), lambda check: {})
+        return replace(found, forecast=self.forecast)
+
     def page(self, proxy: FrontProxy | None = None, port: int = 0) -> ServedPage:
         """The page of this cluster."""
-        owners = Owners(self.caches, self.api, external=False)
-        lookup = cache_lookup(self.caches, owners, lambda check: {})
+        lookup = self.lookup()
         reviews = Reviews(self.api, throttle=Throttle(0))
         address = Address("127.0.0.1", port)
         return served_page(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from devcluster import build, tools
+from tests import browser
 from tests import tools as of_tests
 from tests.effort import LONG
 
@@ -43,6 +44,8 @@ def test_one_line_says_what_is_built_and_how_long_it_takes(
         return tmp_path
 
     monkeypatch.setattr(build, "build", build_one)
+    monkeypatch.setattr(browser, "is_there", lambda: True)
+    monkeypatch.setattr(browser, "main", lambda: None)
     assert of_tests.main() == 0
     wanted = of_tests.EVERY_RUN + (of_tests.LONG_RUNS if LONG else ())
     assert built == [each.name for each in wanted]
@@ -55,4 +58,17 @@ def test_nothing_is_built_and_nothing_is_printed_where_all_is_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(of_tests, "_is_there", lambda module: True)
+    monkeypatch.setattr(browser, "is_there", lambda: True)
+    monkeypatch.setattr(browser, "main", lambda: None)
     assert of_tests.main() == 0 and capsys.readouterr() == ("", "")
+
+
+def test_a_browser_that_cannot_be_fetched_is_said_plainly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    monkeypatch.setattr(of_tests, "_is_there", lambda module: True)
+    assert of_tests.main() == 1
+    assert "install npm, or a Chromium that is on PATH" in capsys.readouterr().err

