@@ -154,6 +154,7 @@ generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights o
 	$(BIN)/python -m webhook.chart charts/seiretsu/templates/webhooks.yaml
 	$(BIN)/python -m controller.run.rights charts/seiretsu/templates/_rules.tpl
 	$(BIN)/python -m webhook.backstop charts/seiretsu/templates/backstop.yaml
+	$(BIN)/python -m webhook.enforcement charts/seiretsu/templates/enforcement.yaml
 	$(BIN)/python -m controller.run.user_roles charts/seiretsu/templates/_user_roles.tpl
 	$(BIN)/python -m core.feedback.page docs/feedback.md
 	$(BIN)/python -m core.jobs.page docs/job-kinds.md

@@ -107,7 +107,9 @@ def _validations(kind: JobKind, options: HookOptions) -> list[Raw]:
             f"request.operation != 'CREATE' || ({new}) || {_below_a_job(options.trust)}"
         ),
         BY_HAND: f"request.operation != 'UPDATE' || !({old}) || ({new}) || ({written_by(options.account)})",
-        MOVED: f"request.operation != 'UPDATE' || ({new}) || ({_queue_name('oldObject')}) == ({_queue_name('object')})",
+        MOVED: (
+            f"request.operation != 'UPDATE' || ({new}) || ({queue_name_of('oldObject')}) == ({queue_name_of('object')})"
+        ),
     }
     if kind.pods_in_cel:
         rules[RESIZED] = f"request.operation != 'UPDATE' || ({old}) || ({new}) || {_no_more_pods(kind)}"
@@ -174,7 +176,7 @@ def _literal(value: bool | str) -> str:
     return json.dumps(value)
 
 
-def _queue_name(variable: str) -> str:
+def queue_name_of(variable: str) -> str:
     """CEL: the LocalQueue that the object names, as ``core.jobs.meta.queue_name`` reads it."""
 
     def held(holder: str) -> str:

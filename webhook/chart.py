@@ -45,7 +45,8 @@ PLACEHOLDERS: Final = Trust(
     all_jobs="zz-all-jobs",
 )
 _SERVED: Final = '.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/{}"'
-POLICIES: Final = f"and .Values.admissionPolicies.enabled ({_SERVED.format('ValidatingAdmissionPolicy')})"
+POLICIES_SERVED: Final = _SERVED.format("ValidatingAdmissionPolicy")
+POLICIES: Final = f"and .Values.admissionPolicies.enabled ({POLICIES_SERVED})"
 """Helm: the API server enforces the validating policies."""
 SUSPENDING: Final = _SERVED.format("MutatingAdmissionPolicy")
 HEAD: Final = (

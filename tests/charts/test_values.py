@@ -29,6 +29,7 @@ SCHEMA: Final[Raw] = json.loads((CHART / "values.schema.json").read_text())
 DIGEST: Final = "sha256:" + "0123456789abcdef" * 4
 ALL_ON: Final[Raw] = {
     "population": {"enabled": True},
+    "enforcement": {"queueName": {"enabled": True}, "requests": {"enabled": True}},
     "enablePrometheus": True,
     "enableCertManager": True,
     "webhookService": {"ipDualStack": {"enabled": True}},
@@ -43,6 +44,10 @@ CHANGES: Final[dict[str, tuple[Any, str]]] = {
     "commonLabels": ({"owner": "platform"}, "owner: platform"),
     "multiKueue.secrets": (["worker-one"], "- worker-one"),
     "provisioningRequests.enabled": (True, "podtemplates"),
+    "enforcement.namespaceSelector": ({"matchLabels": {"enforced": "here"}}, "enforced: here"),
+    "enforcement.validationActions": (["Audit"], "- Audit"),
+    "enforcement.requests.resources": (["memory"], "requests or limits for: memory"),
+    "enforcement.flavors.allowed": (["spot"], "only these ResourceFlavors: spot"),
     "population.localQueueName": ("team-queue", "localQueueName: team-queue"),
     "population.localQueueNameMode": ("AsClusterQueue", "localQueueNameMode: AsClusterQueue"),
     "population.namespaceSelector": ({"matchLabels": {"populated": "yes"}}, 'populated: "yes"'),
@@ -162,6 +167,9 @@ ALONE: Final[dict[str, Any]] = {
     "controllerManager.hostNetwork": True,
     "controllerManager.hostUsers": False,
     "controllerManager.manager.image.tag": "1.2.3",
+    "population.enabled": False,
+    "enforcement.queueName.enabled": False,
+    "enforcement.requests.enabled": False,
     "serviceAccount.create": False,
     "rbac.userRoles": False,
     "rbac.aggregate": False,

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from api.crds import definitions
 from api.names import Annotation, JobControllerLabel, Label, SchedulingGate
 from app.identity import AS_CONTROLLER
 from core.jobs.admission import counted
 from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
+from tests.charts.rendering import POLICIES_SERVED, documents, rendered
 from tests.cluster.operators import JOBSET, define
 from tests.cluster.world import World
 from tests.core.jobs.test_jobset import job_set
@@ -24,6 +26,7 @@ from webhook import template_marks
 from webhook.backstop import BELOW, BY_HAND, LABELLED, MOVED, RESIZED, policies
 from webhook.claims import NOT_CONTROLLED
 from webhook.configurations import HookOptions
+from webhook.enforcement import FLAVORS, QUEUE_NAME, REQUESTS_OF
 from webhook.settings import ControllerAccount, TrustedControllers, WebhookSettings
 
 pytestmark = pytest.mark.cluster
@@ -414,3 +417,87 @@ def test_the_operator_names_controllers_that_have_fewer_rights(
 
     asyncio.run(eventually(lambda: told("joe") == ""))
     assert [NOT_CONTROLLED in told(each) for each in users] == [False, True, False, True]
+
+
+@pytest.fixture(scope="module")
+def enforced(plane: ControlPlane) -> ControlPlane:
+    """With the policies that the chart has as options, in the namespace enforced, and the kind ClusterQueue."""
+    given = {
+        "enforcement": {
+            "queueName": {"enabled": True},
+            "requests": {"enabled": True, "resources": ["cpu"]},
+            "flavors": {"allowed": ["spot", "default"]},
+        }
+    }
+    chart = documents(rendered(given, served=POLICIES_SERVED))
+    found = [raw for raw in chart if raw["metadata"]["name"].startswith(("seiretsu-require-", "seiretsu-allow-"))]
+    assert len(found) == 6
+    kind = next(each for each in definitions() if each["spec"]["names"]["kind"] == "ClusterQueue")
+    namespace = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "enforced", "labels": ENFORCED}}
+    items = {"apiVersion": "v1", "kind": "List", "items": [namespace, kind, *found]}
+    plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(items), check=True)
+    plane.kubectl(*WAIT, "--for=condition=Established", f"crd/{kind['metadata']['name']}", check=True)
+    asyncio.run(eventually(lambda: REQUESTS_OF in refusal_of(plane, pod_of(None))))
+    asyncio.run(eventually(lambda: QUEUE_NAME in refusal_of(plane, job_of("probe", queue=""))))
+    asyncio.run(eventually(lambda: FLAVORS in refusal_of(plane, cluster_queue("probe", "gold"))))
+    return plane
+
+
+ENFORCED = {"kueue-managed": "true"}
+
+
+def refusal_of(plane: ControlPlane, raw: Raw, *arguments: str) -> str:
+    """What kubectl prints where the API server does not accept an object; '' if it does."""
+    done = plane.kubectl("create", "-f", "-", "--dry-run=server", *arguments, stdin=json.dumps(raw))
+    return done.stderr if done.returncode else ""
+
+
+def pod_of(cpu: str | None, namespace: str = "enforced") -> Raw:
+    resources = {"resources": {"limits": {"cpu": cpu}}} if cpu else {}
+    spec = {"containers": [{"name": "c", "image": "i", **resources}]}
+    metadata = {"name": "p", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def job_of(name: str, *, queue: str = "main", cpu: str | None = "1", **metadata: Any) -> Raw:
+    pod = pod_of(cpu)["spec"] | {"restartPolicy": "Never"}
+    labels = {Label.QUEUE_NAME: queue} if queue else {}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "enforced", "labels": labels, **metadata},
+        "spec": {"template": {"spec": pod}},
+    }
+
+
+def cluster_queue(name: str, *flavors: str) -> Raw:
+    quota = [{"name": "cpu", "nominalQuota": "1"}]
+    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": each, "resources": quota} for each in flavors]}]
+    spec = {"resourceGroups": groups}
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
+
+
+def test_jobs_of_a_namespace_must_name_a_queue_whatever_owners_they_claim(enforced: ControlPlane) -> None:
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "u", "controller": True}
+    claimed = job_of("claims", queue="", ownerReferences=[owner])
+    assert refusal_of(enforced, job_of("queued")) == ""
+    assert QUEUE_NAME in refusal_of(enforced, job_of("plain", queue=""))
+    enforced.kubectl("create", "clusterrolebinding", "tenant", "--clusterrole=edit", "--user=tenant", check=True)
+    assert refusal_of(enforced, claimed, "--as=tenant"), "an owner that a tenant writes is no excuse"
+    trusted = ("--as=system:serviceaccount:operators:jobset",)
+    enforced.kubectl(
+        "create", "clusterrolebinding", "op", "--clusterrole=cluster-admin", "--serviceaccount=operators:jobset"
+    )
+    assert refusal_of(enforced, claimed, *trusted) == "", "what the controller of JobSets creates"
+
+
+def test_containers_of_a_namespace_must_have_requests(enforced: ControlPlane) -> None:
+    assert refusal_of(enforced, pod_of("1")) == ""
+    assert refusal_of(enforced, job_of("with")) == ""
+    assert REQUESTS_OF + "cpu" in refusal_of(enforced, job_of("without", cpu=None))
+    assert REQUESTS_OF not in refusal_of(enforced, pod_of(None, "default")), "in other namespaces nothing changes"
+
+
+def test_cluster_queues_may_name_only_some_flavors(enforced: ControlPlane) -> None:
+    assert refusal_of(enforced, cluster_queue("good", "spot", "default")) == ""
+    assert FLAVORS + "spot, default" in refusal_of(enforced, cluster_queue("bad", "spot", "gold"))
