@@ -309,7 +309,9 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
         return refuse(excluded) if excluded else allow()
     lookup = context.lookup
 
-    def meant(name: str) -> str | None:  # only for a name that is wrong: it costs a look at every LocalQueue
+    def meant(
+        name: str,
+    ) -> str | None:  # only for a name that is wrong: it looks at all of the namespace
         return closest(name, lookup.local_queue_names(request.namespace)) if lookup.synced else None
 
     errors = metadata.on_create(new, settings.enabled, meant=meant)

@@ -782,13 +782,17 @@ class PodGuard:
             self.recorder.record(resources.PODS, pod.key, pod.uid, event)
 
     async def _evict(self, value: Workload, sentence: str) -> None:
-        """Evicts a Workload; each time it stays out of its queue for longer."""
-        now, reason = self.clock(), names.EvictedReason.PODS_WITHOUT_QUOTA
-        after = transitions.without_quota(value, sentence, now)
-        patch = status_patch(value, after)
-        if patch is None:
-            return
+        """Evicts a Workload as it is in its turn, if it still has quota; each time it stays out of its queue for
+        longer.
+        """
+        reason = names.EvictedReason.PODS_WITHOUT_QUOTA
         async with self.writer.turn(value.key.namespace, first=True):
+            current = self.caches.get(value.key)
+            if current is None or current.uid != value.uid or not holds(current) or evicted_at(current):
+                return
+            patch = status_patch(current, transitions.without_quota(current, sentence, self.clock()))
+            if patch is None:
+                return
             with contextlib.suppress(NotFound):
                 await self.writer.patch(resources.WORKLOADS, value.key, patch, subresource="status")
         self.did["evicted_workloads"] += 1

@@ -328,7 +328,7 @@ def _not_queued(state: State, workload: Workload, now: float) -> tuple[str, str]
 
 def _to_queue(state: State, workload: Workload) -> tuple[str, ...]:
     """Returns what would put it into a queue."""
-    here = sorted(key.name for key in state.pending.local_queues if key.namespace == workload.key.namespace)
+    here = sorted(key.name for key in state.pending.local_queues_in(workload.key.namespace))
     if not workload.active:
         return ("set spec.active of the Workload to true",)
     if workload.gates:

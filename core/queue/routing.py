@@ -39,6 +39,8 @@ class PendingWorkloads:
         self.now = 0.0
         self._local_queues_of: dict[str, set[Key]] = {}
         """The LocalQueues that point to a ClusterQueue, existing or not."""
+        self._local_queues_in: dict[str, set[Key]] = {}
+        """The LocalQueues of a namespace."""
         self._queued: dict[Key, QueueEntry] = {}
         self._unqueued: dict[Key, Workload] = {}
         """Pending workloads that are in no queue."""
@@ -50,6 +52,10 @@ class PendingWorkloads:
     def local_queues_of(self, cluster_queue: str) -> Collection[Key]:
         """The LocalQueues that point to a ClusterQueue."""
         return self._local_queues_of.get(cluster_queue, ())
+
+    def local_queues_in(self, namespace: str) -> Collection[Key]:
+        """The LocalQueues of a namespace."""
+        return self._local_queues_in.get(namespace, ())
 
     def where(self, key: Key) -> str | None:
         """The ClusterQueue a workload is queued for."""
@@ -127,6 +133,9 @@ class PendingWorkloads:
             discard(self._local_queues_of, old.cluster_queue, key)
         if queue is not None:
             self._local_queues_of.setdefault(queue.cluster_queue, set()).add(key)
+            self._local_queues_in.setdefault(key.namespace, set()).add(key)
+        else:
+            discard(self._local_queues_in, key.namespace, key)
         return True
 
     def _queue_for(self, queue: ClusterQueue) -> Queue:
@@ -228,6 +237,8 @@ class PendingWorkloads:
         }
         pointing = {(queue.cluster_queue, key) for key, queue in self.local_queues.items()}
         assert pointing == {(name, key) for name, keys in self._local_queues_of.items() for key in keys}
+        within = {(namespace, key) for namespace, keys in self._local_queues_in.items() for key in keys}
+        assert within == {(key.namespace, key) for key in self.local_queues} and all(self._local_queues_in.values())
 
     def _route(self, key: Key) -> str | None:
         local_queue = self.local_queues.get(key)

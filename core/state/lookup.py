@@ -101,8 +101,8 @@ class Lookup:
         return self.state.pending.local_queues.get(key)
 
     def local_queue_names(self, namespace: str) -> Iterable[str]:
-        """The names of the LocalQueues of a namespace, in any order. Costs the number of all LocalQueues."""
-        return [key.name for key in self.state.pending.local_queues if key.namespace == namespace]
+        """The names of the LocalQueues of a namespace, in any order. Costs their number, whatever others have."""
+        return [key.name for key in self.state.pending.local_queues_in(namespace)]
 
     def cluster_queue(self, name: str) -> ClusterQueue | None:
         """The ClusterQueue."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -184,6 +185,31 @@ async def test_a_pod_more_than_admitted_evicts_the_workload_within_a_second(worl
     assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
     assert world.api.deleted == []
     assert [each.reason for each in world.told.events] == ["EvictedDueToPodsWithoutQuota"]
+
+
+@pytest.mark.parametrize("finished", [False, True])
+async def test_a_workload_that_changes_while_its_eviction_waits_is_decided_again(world: World, finished: bool) -> None:
+    """An eviction that was decided before the turn would take such a change back, or be refused."""
+    versions: list[str] = []
+    update = world.api.update
+
+    async def keeping(resource: Resource, body: Raw, **given: Any) -> Raw:
+        versions.append(body["metadata"]["resourceVersion"])
+        return await update(resource, body, **given)
+
+    @contextlib.asynccontextmanager
+    async def turn(*_: object, **__: object) -> AsyncIterator[None]:
+        if finished:
+            world.condition("Finished")
+        else:
+            world.change({"metadata": {"labels": {"a": "b"}}})
+        yield
+
+    with patch.object(world.guard.writer, "turn", turn), patch.object(world.api, "update", keeping):
+        world.see(*map(pod, "abcd"))
+        await world.after(SECOND)
+    assert versions == ([] if finished else [str(world.version - 1)])
+    assert [each.reason.startswith("Evicted") for each in world.told.events].count(True) == len(versions)
 
 
 async def test_an_eviction_is_not_repeated_while_the_job_stops(world: World) -> None:

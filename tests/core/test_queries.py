@@ -1,12 +1,14 @@
 """The figures that status, metrics and people read."""
 
 import math
+from typing import NoReturn
 
 import pytest
 
-from core.model import Cohort, Key, Quota
+from core.model import Cohort, Key, LocalQueue, Quota
 from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
 from core.scheduling.cycle import schedule
+from core.state.lookup import Lookup
 from core.state.queries import (
     STEP,
     PendingCounts,
@@ -98,3 +100,17 @@ def test_a_cycle_of_cohorts_is_reported_and_stops_no_other_queue(found: State) -
     assert cohort_share(found, "x") is None
     healthy = found.reservations.active_condition("a")
     assert healthy.active
+
+
+def test_the_local_queues_of_a_namespace_are_found_without_a_look_at_those_of_others(found: State) -> None:
+    class Unread(dict[Key, LocalQueue]):
+        def __iter__(self) -> NoReturn:
+            raise AssertionError("all LocalQueues are looked at")
+
+    other, lookup = Key("other", "lq"), Lookup(found)
+    found.set_local_queue(other, LocalQueue(other, "a"))
+    found.pending.local_queues = Unread(found.pending.local_queues)
+    assert sorted(lookup.local_queue_names("ns")) == ["a", "b", "l2", "lq"]
+    assert lookup.local_queue_names("other") == ["lq"]
+    found.set_local_queue(other, None)
+    assert lookup.local_queue_names("other") == []
