@@ -482,8 +482,8 @@ def test_jobs_of_a_namespace_must_name_a_queue_whatever_owners_they_claim(enforc
     claimed = job_of("claims", queue="", ownerReferences=[owner])
     assert refusal_of(enforced, job_of("queued")) == ""
     assert QUEUE_NAME in refusal_of(enforced, job_of("plain", queue=""))
-    enforced.kubectl("create", "clusterrolebinding", "tenant", "--clusterrole=edit", "--user=tenant", check=True)
-    assert refusal_of(enforced, claimed, "--as=tenant"), "an owner that a tenant writes is no excuse"
+    enforced.kubectl("create", "clusterrolebinding", "newcomer", "--clusterrole=edit", "--user=newcomer", check=True)
+    assert refusal_of(enforced, claimed, "--as=newcomer"), "an owner that a tenant writes is no excuse"
     trusted = ("--as=system:serviceaccount:operators:jobset",)
     enforced.kubectl(
         "create", "clusterrolebinding", "op", "--clusterrole=cluster-admin", "--serviceaccount=operators:jobset"
