@@ -141,20 +141,7 @@ _REMOVED: Final = frozenset(
 """Gates of earlier releases of Kueue: naming them causes a warning and has no effect."""
 
 
-_NOT_BUILT: Final = {
-    "others": (
-        "that feature",
-        ("SchedulerLibraryIntegration",),
-    ),
-}
-"""Gates of parts that are not implemented, with what each of them would enable."""
-
 LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
-    **{
-        name: (False, f"has no effect: {part} is not part of this release")
-        for part, names in _NOT_BUILT.values()
-        for name in names
-    },
     "AssignQueueLabelsForPods": (True, "has no effect: pods always get the labels of their queues"),
     "FinishOrphanedWorkloads": (True, "has no effect: the Workload of a deleted job is always finished"),
     "FlavorFungibility": (True, "has no effect: spec.flavorFungibility always counts"),

@@ -39,7 +39,7 @@ class TopologyPolicy:
     TASRespectNodeAffinityPreferred, ``overlapping_flavors`` TASHandleOverlappingFlavors, ``recompute``
     TASRecomputeAssignmentWithinSchedulingCycle, ``fail_fast`` TASFailedNodeReplacementFailFast, ``keep_pod_owned``
     SkipReassignmentForPodOwnedWorkloads, ``elastic`` ElasticJobsViaWorkloadSlicesWithTAS and ``encoded_by_prefix``
-    TASAssignmentsEncodingByHostnamePrefix.
+    TASAssignmentsEncodingByHostnamePrefix, ``tolerable_nodes`` SchedulerLibraryIntegration.
     """
 
     mixed_profile: bool = True
@@ -51,6 +51,7 @@ class TopologyPolicy:
     keep_pod_owned: bool = True
     elastic: bool = False
     encoded_by_prefix: bool = True
+    tolerable_nodes: bool = False
 
     @staticmethod
     def of(gates: Gates) -> TopologyPolicy | None:
@@ -67,6 +68,7 @@ class TopologyPolicy:
             keep_pod_owned=enabled("SkipReassignmentForPodOwnedWorkloads", gates),
             elastic=enabled("ElasticJobsViaWorkloadSlicesWithTAS", gates),
             encoded_by_prefix=enabled("TASAssignmentsEncodingByHostnamePrefix", gates),
+            tolerable_nodes=enabled("SchedulerLibraryIntegration", gates),
         )
 
 

@@ -41,7 +41,9 @@ class TopologyAssignment(Struct, frozen=True, gc=False):
 class Node(Struct, frozen=True, gc=False):
     """What placement, the failure of nodes and warnings need of a Node. ``allocatable`` is empty while its kubelet has
     not reported any. ``usable`` is whether it is Ready and not cordoned. ``unready_since``: since when it is not Ready,
-    in seconds since the epoch; None if it is Ready, ``NEVER_READY`` if its kubelet has not reported that.
+    in seconds since the epoch; None if it is Ready, ``NEVER_READY`` if its kubelet has not reported that. A
+    ``tolerable`` one that is not usable is for pods that tolerate its taints, where levels end in the hostname (feature
+    gate SchedulerLibraryIntegration).
     """
 
     name: str
@@ -50,3 +52,4 @@ class Node(Struct, frozen=True, gc=False):
     allocatable: Requests = field(default_factory=dict)
     usable: bool = True
     unready_since: float | None = None
+    tolerable: bool = False

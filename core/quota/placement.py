@@ -42,7 +42,7 @@ from core.quota.reservations import put
 from core.quota.usage import Reservation
 from core.topology import Asked, Domains, Misfit, Options, has_room, is_known, place, prepare, replacement
 from core.topology.flavors import asks, topology_only
-from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree
+from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree, tolerable
 from core.wire import decode
 
 
@@ -131,6 +131,8 @@ class PlacementKind:
     def set_node(self, name: str, node: Node | None) -> NodeChange:
         """Adds, changes or removes a node; returns what that changes."""
         before = self.nodes.get(name)
+        if node is not None and not node.usable and self.policy.tolerable_nodes:
+            node = tolerable(node)
         return self._change(name, before, node) if put(self.nodes, name, node) else NodeChange()
 
     def set_others(self, name: str, requests: Requests) -> NodeChange:

@@ -15,7 +15,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from core.model import Node, PodSet, Requests, ResourceFlavor
+from msgspec import structs
+
+from core.model import Node, PodSet, Requests, ResourceFlavor, Taint
 
 if TYPE_CHECKING:
     from core.topology.counts import Counts, Exclusions, Filter, Shape
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 PODS: Final = "pods"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+NOT_READY: Final = "node.kubernetes.io/not-ready"
 PAGE: Final = 64
 LARGE: Final = 256
 """So many leaves are counted at once: that takes less than half a millisecond, if there is nothing to compare."""
@@ -319,10 +323,22 @@ def _of_leaves(levels: tuple[str, ...], leaves: Leaves, *, by_hostname: bool, hi
 
 def path_of(node: Node | None, levels: tuple[str, ...], flavor: ResourceFlavor) -> tuple[str, ...] | None:
     """The values of the leaf that a node is in; None if the flavor does not have it."""
-    if node is None or not node.usable or not flavor.node_labels.items() <= node.labels.items():
+    if node is None or not flavor.node_labels.items() <= node.labels.items():
+        return None
+    if not node.usable and not (node.tolerable and levels[-1:] == (HOSTNAME,)):
         return None
     labels = node.labels
     return tuple(labels[level] for level in levels) if all(level in labels for level in levels) else None
+
+
+def tolerable(node: Node) -> Node:
+    """Returns a node that is not Ready, or is cordoned, as one for pods that tolerate that. Kubernetes adds the taints
+    itself, a moment later.
+    """
+    key = UNSCHEDULABLE if node.unready_since is None else NOT_READY
+    known = any(taint.key == key for taint in node.taints)
+    taints = node.taints if known else (*node.taints, Taint(key, "", "NoSchedule"))
+    return structs.replace(node, tolerable=True, taints=taints)
 
 
 def _count_node(capacity: dict[str, int], node: Node, others: Mapping[str, Requests]) -> None:

@@ -650,3 +650,39 @@ def test_a_shape_that_is_new_is_counted_in_steps_among_many_nodes(monkeypatch: p
             break
     assert plan is not None and isinstance(plan.decisions[0], Reserve)
     assert longest <= 2 * topology_counts.STEP, "a step has compared a pod with too many nodes"
+
+
+CORDONED = Toleration("node.kubernetes.io/unschedulable", operator="Exists")
+LIBRARY = SchedulingPolicy(topology=TopologyPolicy(tolerable_nodes=True))
+
+
+@pytest.mark.parametrize(
+    ("policy", "tolerations", "unready_since", "placed"),
+    [
+        pytest.param(LIBRARY, (CORDONED,), None, True, id="on, tolerated"),
+        pytest.param(LIBRARY, (), None, False, id="on, not tolerated"),
+        pytest.param(ON, (CORDONED,), None, False, id="off, tolerated"),
+        pytest.param(LIBRARY, (CORDONED,), NOW, False, id="on, and not ready, which is not tolerated"),
+    ],
+)
+def test_a_cordoned_node_is_for_pods_that_tolerate_it_with_the_scheduler_library(
+    policy: SchedulingPolicy, tolerations: tuple[Toleration, ...], unready_since: float | None, placed: bool
+) -> None:
+    """The gate SchedulerLibraryIntegration: Kueue asks the filters of kube-scheduler, which know such pods."""
+    cordoned = replace(node("n", 10, usable=False), unready_since=unready_since)
+    found = world(queue("a", "tas"), nodes=(cordoned,), policy=policy)
+    pods = PodSet("main", 1, {CPU: 1}, placement=Placement(tolerations=tolerations), topology=IN_RACK)
+    put(found, workload("w", 1, queue="a", pod_sets=(pods,)))
+    assert isinstance(last(found, "w"), Reserve) is placed
+    found.set_node("n", replace(cordoned, usable=True, unready_since=None))
+    if placed:
+        return
+    assert isinstance(last(found, "w"), Reserve), "and when it is back, for all"
+
+
+def test_levels_that_do_not_end_in_the_hostname_have_no_cordoned_nodes() -> None:
+    found = world(queue("a", "tas"), nodes=(node("n", 10, usable=False),), policy=LIBRARY)
+    found.set_topology("hosts", Topology("hosts", (RACK,)))
+    pods = PodSet("main", 1, {CPU: 1}, placement=Placement(tolerations=(CORDONED,)), topology=IN_RACK)
+    put(found, workload("w", 1, queue="a", pod_sets=(pods,)))
+    assert isinstance(last(found, "w"), StayPending)
