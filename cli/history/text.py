@@ -35,7 +35,7 @@ _UNKNOWN: Final = {GroupedBy.USER: "(not recorded)", GroupedBy.QUEUE: "(none)", 
 
 def table(found: Report) -> str:
     """Returns the report as text."""
-    parts = [f"{headline(found)}\n\n", _groups(found), _fairness(found), _idle(found), _preemptions(found.preemptions)]
+    parts = [f"{headline(found)}\n", _groups(found), _fairness(found), _idle(found), _preemptions(found.preemptions)]
     return "\n".join(each for each in parts if each)
 
 

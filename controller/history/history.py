@@ -281,11 +281,15 @@ class History:
         self._cohorts = {queue: each.cohort for (queue, _), each in found.items() if queue}
 
     def _origin(self, workload: Workload | None) -> JobOrigin:
-        by = workload.owner if workload is not None else None
+        if workload is None:
+            return JobOrigin()
+        by = workload.owner
+        local = self.caches.state.pending.local_queues.get(Key(workload.key.namespace, workload.queue))
+        queue = local.cluster_queue if local is not None else ""
         if by is None:
-            return JobOrigin(cohorts=self._cohorts)
+            return JobOrigin(cohorts=self._cohorts, cluster_queue=queue)
         user = self._user(by.group, by.kind, Key(by.namespace, by.name)) if self.settings.users else ""
-        return JobOrigin(by.kind, by.name.removeprefix("group/"), user, self._cohorts)
+        return JobOrigin(by.kind, by.name.removeprefix("group/"), user, self._cohorts, queue)
 
     def _user(self, group: str, kind: str, key: Key) -> str:
         """Who queued a job, as admission saw it."""

@@ -36,14 +36,15 @@ _WORDS: Final = {
 
 
 class JobOrigin(NamedTuple):
-    """What the Workload itself does not show: its job, who queued that ('' for unknown), and the cohort of each
-    ClusterQueue: the path from the root of its tree, '' for none.
+    """What the Workload itself does not show: its job, who queued that ('' for unknown), the ClusterQueue of its
+    LocalQueue, and the cohort of each ClusterQueue: the path from the root of its tree, '' for none.
     """
 
     job_kind: str = ""
     job: str = ""
     user: str = ""
     cohorts: Mapping[str, str] = {}
+    cluster_queue: str = ""
 
 
 class LifeRecord(Struct, frozen=True, gc=False):
@@ -222,7 +223,7 @@ def recorded(workload: Workload, origin: JobOrigin) -> LifeRecord:
         job=origin.job,
         user=origin.user,
         local_queue=workload.queue,
-        cluster_queue=admission.cluster_queue if admission is not None else "",
+        cluster_queue=admission.cluster_queue if admission is not None else origin.cluster_queue,
         priority=workload.priority,
         priority_class=workload.priority_class,
         created=workload.created,

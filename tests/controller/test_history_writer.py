@@ -86,6 +86,7 @@ async def test_what_is_there_and_what_changes_is_written(tmp_path: Path) -> None
     told = await HistoryReader(HistorySettings(str(tmp_path))).ask(lambda each: queries.story(each, Key("ns", "late")))
     assert told is not None
     assert told.workload.outcome == "Deleted", "what is left is written at the end"
+    assert told.workload.cluster_queue == "cq", "it waited there"
 
 
 async def test_the_user_is_read_from_the_job_and_never_replaced(tmp_path: Path) -> None:

@@ -53,6 +53,12 @@ def test_a_new_workload_is_recorded_with_its_job_and_its_user() -> None:
     ]
 
 
+def test_a_workload_that_waits_belongs_to_the_cluster_queue_of_its_local_queue() -> None:
+    (record, _) = entries(None, NEW, ORIGIN._replace(cluster_queue="cq-of-lq"), 1_000.0)
+    assert isinstance(record, LifeRecord)
+    assert record.cluster_queue == "cq-of-lq"
+
+
 def test_a_reservation_is_an_attempt_and_a_use_from_the_time_in_the_status() -> None:
     found = entries(NEW, HELD, ORIGIN, 1_011.5)
     assert of_type(found, QuotaAttempt) == [QuotaAttempt("uid-w", 1_010.0, "cq", 1_000.0, admitted=1_010.0)]

@@ -16,9 +16,10 @@ from core.model import Key, LocalQueue, ResourceFlavor
 from core.model.policy import SchedulingPolicy
 from core.recording.encoding import RecordingEncoder, decoded
 from core.recording.entries import MAGIC, Decided, Opening, RecordingEntry
-from core.recording.recorded import RecordedState
+from core.recording.recorded import RecordedState, RecordedUsage
 from core.recording.replay import NoRecordingError, Replay
 from core.state.drain import drain_in_steps
+from core.state.local_queue_usage import LocalQueueUsage
 from core.state.state import State
 from core.wire.timestamps import stamp
 from core.workload import transitions
@@ -162,3 +163,12 @@ def test_another_file_is_refused() -> None:
         list(decoded(b"PK\x03\x04"))
     with pytest.raises(NoRecordingError):
         list(Replay().play([Decided(())]))
+
+
+def test_every_way_into_state_is_recorded() -> None:
+    """Also those of tomorrow: a setter that is not recorded would make replays differ."""
+    ways = {name for name in vars(State) if name.startswith("set_")} | {"unassume", "stop_until_changed", "heads"}
+    assert {*ways, "applying"} <= vars(RecordedState).keys()
+    usage = {name for name in vars(LocalQueueUsage) if not name.startswith("_")}
+    by_state = {"charge", "refund", "confirm", "update"}
+    assert usage - by_state <= vars(RecordedUsage).keys(), "what others call"
