@@ -51,7 +51,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CelCall:
     """``function(arguments)``, or ``target.function(arguments)``."""
 
     target: "Node | None"
@@ -69,7 +69,7 @@ class CelOperation:
     operands: tuple["Node", ...]
 
 
-Node: TypeAlias = Literal | Name | Select | Index | Call | CelOperation
+Node: TypeAlias = Literal | Name | Select | Index | CelCall | CelOperation
 
 
 TOKEN: Final = "a token"
@@ -113,11 +113,11 @@ def _below(node: Node, defined: frozenset[str]) -> list[tuple[Node, frozenset[st
             return [(operand, defined)]
         case Index(operand, key):
             return [(operand, defined), (key, defined)]
-        case Call(target, function, (Name(variable), *others)) if target and len(others) + 1 in MACROS.get(
+        case CelCall(target, function, (Name(variable), *others)) if target and len(others) + 1 in MACROS.get(
             function, ()
         ):
             return [(target, defined), *((each, defined | {variable}) for each in others)]
-        case Call(target, _, arguments):
+        case CelCall(target, _, arguments):
             return [(each, defined) for each in ((target, *arguments) if target else arguments)]
         case CelOperation(_, operands):
             return [(each, defined) for each in operands]
@@ -202,14 +202,14 @@ class _CelParser:
         while True:
             if self._take("."):
                 name = self._field()
-                node = Call(node, name, self._parts(")")) if self._take("(") else Select(node, name)
+                node = CelCall(node, name, self._parts(")")) if self._take("(") else Select(node, name)
             elif self._take("["):
                 node = Index(node, self.expression())
                 self.expect("]")
             elif self._take(".?"):
-                node = Call(node, OPTIONAL, (Literal(self._field()),))
+                node = CelCall(node, OPTIONAL, (Literal(self._field()),))
             elif self._take("[?"):
-                node = Call(node, OPTIONAL, (self.expression(),))
+                node = CelCall(node, OPTIONAL, (self.expression(),))
                 self.expect("]")
             elif isinstance(node, Name | Select) and self._take("{"):
                 node = CelOperation(("message",), self._parts("}", message=True))
@@ -235,7 +235,7 @@ class _CelParser:
             case ".":
                 return Name(f".{self._field()}")
             case name if name.isidentifier():
-                return Call(None, name, self._parts(")")) if self._take("(") else Name(name)
+                return CelCall(None, name, self._parts(")")) if self._take("(") else Name(name)
         raise CelSyntaxError("an operand", token.text, token.at)
 
     def _parts(self, end: str, *, message: bool = False) -> tuple[Node, ...]:

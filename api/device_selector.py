@@ -19,7 +19,19 @@ from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from api import quantity
-from api.cel_tree import MACROS, OPTIONAL, Call, CelOperation, CelSyntaxError, Index, Literal, Name, Node, Select, parse
+from api.cel_tree import (
+    MACROS,
+    OPTIONAL,
+    CelCall,
+    CelOperation,
+    CelSyntaxError,
+    Index,
+    Literal,
+    Name,
+    Node,
+    Select,
+    parse,
+)
 
 MOST_STEPS: Final = 300
 """Steps of one evaluation: a call, an operator or an element of a list is one; a usual selector takes ten."""
@@ -34,7 +46,7 @@ class SelectorError(Exception):
     """A selector that does not compile, or that cannot be evaluated for a device."""
 
 
-class Domains(dict[str, Mapping[str, Any]]):
+class DeviceDomains(dict[str, Mapping[str, Any]]):
     """Attributes or capacities by domain; a domain that a device does not have is empty."""
 
     def __missing__(self, domain: str) -> Mapping[str, Any]:
@@ -82,7 +94,7 @@ class DeviceSelector:
         """Whether a device with these values of `device` is selected; the steps are added to ``spent``. Raises
         `SelectorError`.
         """
-        run = _Run({"device": device})
+        run = _Evaluation({"device": device})
         try:
             found = self._evaluate(run)
         except RecursionError:
@@ -129,7 +141,7 @@ _VERSION: Final = re.compile(
 )
 
 
-class _Run:
+class _Evaluation:
     """One evaluation: the variables, and the steps that are left."""
 
     __slots__ = ("left", "variables")
@@ -145,7 +157,7 @@ class _Run:
             raise SelectorError("operation cancelled: actual cost limit exceeded")
 
 
-_Evaluate: TypeAlias = Callable[[_Run], Any]
+_Evaluate: TypeAlias = Callable[[_Evaluation], Any]
 _Function: TypeAlias = Callable[..., Any]
 
 
@@ -172,7 +184,7 @@ class _Compiler:
                 return lambda run: _get(inner(run), key_of(run), run)
             case CelOperation(operators, operands):
                 return self._operation(operators, operands, known)
-            case Call(target, function, arguments):
+            case CelCall(target, function, arguments):
                 return self._call(target, function, arguments, known)
 
     def _name(self, name: str, known: frozenset[str]) -> _Evaluate:
@@ -212,7 +224,7 @@ class _Compiler:
             inner, one_of = parts[0], _UNARY[operators[0]]
             return lambda run: one_of(inner(run))
 
-        def chained(run: _Run) -> Any:
+        def chained(run: _Evaluation) -> Any:
             value = parts[0](run)
             for operator, part in zip(operators, parts[1:], strict=True):
                 value = _BINARY[operator](value, part(run))
@@ -243,7 +255,7 @@ class _Compiler:
         if target is not None:
             parts.insert(0, self.compiled(target, known))
 
-        def call(run: _Run) -> Any:
+        def call(run: _Evaluation) -> Any:
             run.step(20 if function == "matches" else 1)
             try:
                 return called(*(part(run) for part in parts))
@@ -313,7 +325,7 @@ def _type_of(value: Any) -> str:
     return "type"
 
 
-def _get(value: Any, key: Any, run: _Run) -> Any:
+def _get(value: Any, key: Any, run: _Evaluation) -> Any:
     run.step()
     if isinstance(value, _Maybe):
         return _optional(value, key) if value.there else value
@@ -345,7 +357,7 @@ def _optional(value: Any, key: Any) -> _Maybe:
     if isinstance(value, _Maybe):
         return _optional(value.value, key) if value.there else value
     if isinstance(value, Mapping):
-        return _Maybe(value[key], there=True) if key in value or isinstance(value, Domains) else _Maybe()
+        return _Maybe(value[key], there=True) if key in value or isinstance(value, DeviceDomains) else _Maybe()
     if isinstance(value, list) and type(key) is int:
         return _Maybe(value[key], there=True) if 0 <= key < len(value) else _Maybe()
     raise SelectorError("no such overload")
@@ -363,7 +375,7 @@ def _boolean(value: Any) -> bool:
     raise SelectorError("no such overload")
 
 
-def _all(parts: Iterable[_Evaluate], run: _Run, *, until: bool) -> bool:
+def _all(parts: Iterable[_Evaluate], run: _Evaluation, *, until: bool) -> bool:
     """``&&`` and ``||``: one operand that decides does so whatever errors the others have."""
     failed: SelectorError | None = None
     for part in parts:
@@ -380,7 +392,7 @@ def _all(parts: Iterable[_Evaluate], run: _Run, *, until: bool) -> bool:
     return not until
 
 
-def _bound(run: _Run, variable: str, value: Any, rest: _Evaluate) -> Any:
+def _bound(run: _Evaluation, variable: str, value: Any, rest: _Evaluate) -> Any:
     missing = object()
     before = run.variables.get(variable, missing)
     run.variables[variable] = value
@@ -393,7 +405,7 @@ def _bound(run: _Run, variable: str, value: Any, rest: _Evaluate) -> Any:
             run.variables[variable] = before
 
 
-def _macro(function: str, run: _Run, variable: str, listed: Any, below: list[_Evaluate]) -> Any:
+def _macro(function: str, run: _Evaluation, variable: str, listed: Any, below: list[_Evaluate]) -> Any:
     if not isinstance(listed, list | Mapping):
         raise SelectorError("no such overload")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from api import cel_tree, quantity
-from api.cel_tree import Call, CelOperation, Index, Literal, Name, Node, Select
+from api.cel_tree import CelCall, CelOperation, Index, Literal, Name, Node, Select
 
 VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", "job")
 FIELDS: Final = {
@@ -52,7 +52,7 @@ def counted(source: str) -> frozenset[str]:
         if "job" in defined:
             continue
         match node:
-            case Call(None, "has", (tested,)):
+            case CelCall(None, "has", (tested,)):
                 asked.update(_requested(tested))
             case CelOperation(("in",), (Literal(str(key)), holder)) if holder == _REQUESTS:
                 asked.add(key)

@@ -17,7 +17,7 @@ from api.device_selector import compiled
 from api.errors import FieldError, aggregate, internal, invalid
 from core.devices.mapping import DeviceRules, Source
 from core.devices.matching import Matching, Result, Steps, pools
-from core.devices.model import EXACT_COUNT, ClaimTemplate, Device, DeviceClass, Request, Slice
+from core.devices.model import EXACT_COUNT, ClaimTemplate, Device, DeviceClass, DeviceRequest, Slice
 
 MOST: Final = 2**63 - 1
 """Amounts of devices stop here, as in Kueue."""
@@ -26,7 +26,7 @@ _FAILED: Final = "CEL compilation failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedClaims:
     """Amounts by resource, or the errors instead."""
 
     amounts: Amounts = field(default_factory=dict)
@@ -41,15 +41,15 @@ class ClaimCount:
     depends on the devices of the cluster.
     """
 
-    devices: Counted = Counted()
-    counters: Counted = Counted()
-    capacities: Counted = Counted()
+    devices: CountedClaims = CountedClaims()
+    counters: CountedClaims = CountedClaims()
+    capacities: CountedClaims = CountedClaims()
     classes: frozenset[str] = frozenset()
     on_devices: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class DeviceCluster:
     """What claims are counted against: ``slices`` in the order of their names."""
 
     rules: DeviceRules
@@ -68,13 +68,13 @@ class _FailedError(Exception):
         self.errors = errors
 
 
-def claim_count(template: ClaimTemplate, cluster: Cluster) -> Steps[ClaimCount]:
+def claim_count(template: ClaimTemplate, cluster: DeviceCluster) -> Steps[ClaimCount]:
     """Returns what a claim of the template counts for."""
-    requests = [each for each in template.requests if isinstance(each, Request)]
+    requests = [each for each in template.requests if isinstance(each, DeviceRequest)]
     classes = frozenset(each.device_class for each in requests)
     by_source = any(cluster.rules.by_counter(name) or cluster.rules.by_capacity(name) for name in classes)
     devices = yield from _by_device(template, cluster)
-    counters, capacities = Counted(), Counted()
+    counters, capacities = CountedClaims(), CountedClaims()
     if not devices.errors and not devices.unmapped and by_source:
         counters = yield from _by_source(template, cluster, cluster.rules.by_counter, _counter_charge)
         capacities = yield from _by_source(template, cluster, cluster.rules.by_capacity, _capacity_charge)
@@ -85,23 +85,23 @@ def claim_count(template: ClaimTemplate, cluster: Cluster) -> Steps[ClaimCount]:
 # By device.
 
 
-def _by_device(template: ClaimTemplate, cluster: Cluster) -> Steps[Counted]:
+def _by_device(template: ClaimTemplate, cluster: DeviceCluster) -> Steps[CountedClaims]:
     try:
         wanted = _wanted(template)
     except _FailedError as failed:
-        return Counted(errors=_named(template, failed.errors))
+        return CountedClaims(errors=_named(template, failed.errors))
     problems = yield from _unsatisfied(template, cluster)
     if problems:
-        return Counted(errors=_named(template, problems))
+        return CountedClaims(errors=_named(template, problems))
     rules = cluster.rules
     amounts: dict[str, int] = {}
     for name in sorted(wanted):
         resource = rules.resources.get(name)
         if resource is None:
-            return Counted(unmapped=name)
+            return CountedClaims(unmapped=name)
         if not rules.by_counter(name) and not rules.by_capacity(name):
             amounts[resource] = min(amounts.get(resource, 0) + wanted[name], MOST)
-    return Counted(amounts)
+    return CountedClaims(amounts)
 
 
 def _named(template: ClaimTemplate, errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
@@ -138,12 +138,12 @@ def _wrong_selectors(selectors: Iterable[str], path: str, what: str) -> list[Fie
     ]
 
 
-def _unsatisfied(template: ClaimTemplate, cluster: Cluster) -> Steps[list[FieldError]]:
+def _unsatisfied(template: ClaimTemplate, cluster: DeviceCluster) -> Steps[list[FieldError]]:
     """Returns the requests with selectors for which there are too few devices; a device serves one request."""
     asked = [
         (index, request)
         for index, request in enumerate(template.requests)
-        if isinstance(request, Request) and any(request.selectors)
+        if isinstance(request, DeviceRequest) and any(request.selectors)
     ]
     slices = _candidates([request.device_class for _, request in asked], cluster)
     taken: set[int] = set()
@@ -183,7 +183,7 @@ def _first_that_match(results: list[Result], taken: set[int], wanted: int) -> tu
     return matching, ""
 
 
-def _candidates(classes: Iterable[str], cluster: Cluster) -> tuple[Slice, ...]:
+def _candidates(classes: Iterable[str], cluster: DeviceCluster) -> tuple[Slice, ...]:
     """Returns the slices whose devices are looked at: all, or those of the drivers that sources name if every class has
     sources.
     """
@@ -196,7 +196,7 @@ def _candidates(classes: Iterable[str], cluster: Cluster) -> tuple[Slice, ...]:
     return tuple(each for driver in drivers for each in cluster.of_driver(driver))
 
 
-def _class_selectors(request: Request, cluster: Cluster, path: str) -> tuple[str, ...]:
+def _class_selectors(request: DeviceRequest, cluster: DeviceCluster, path: str) -> tuple[str, ...]:
     if not request.device_class:
         return ()
     known = cluster.classes.get(request.device_class)
@@ -211,12 +211,12 @@ def _class_selectors(request: Request, cluster: Cluster, path: str) -> tuple[str
 
 # By counter, and by capacity.
 
-_Charge = Callable[[Source, Request, list[Device], str], Fraction]
+_Charge = Callable[[Source, DeviceRequest, list[Device], str], Fraction]
 
 
 def _by_source(
-    template: ClaimTemplate, cluster: Cluster, sources: Callable[[str], tuple[Source, ...]], charge: _Charge
-) -> Steps[Counted]:
+    template: ClaimTemplate, cluster: DeviceCluster, sources: Callable[[str], tuple[Source, ...]], charge: _Charge
+) -> Steps[CountedClaims]:
     amounts: dict[str, int] = {}
     try:
         for index, request in enumerate(template.requests):
@@ -234,11 +234,11 @@ def _by_source(
                 total = min(each * max(request.count, 1), MOST)
                 amounts[source.resource] = min(amounts.get(source.resource, 0) + total, MOST)
     except _FailedError as failed:
-        return Counted(errors=failed.errors)
-    return Counted(amounts)
+        return CountedClaims(errors=failed.errors)
+    return CountedClaims(amounts)
 
 
-def _matched(request: Request, source: Source, cluster: Cluster, path: str) -> Steps[list[Device]]:
+def _matched(request: DeviceRequest, source: Source, cluster: DeviceCluster, path: str) -> Steps[list[Device]]:
     """Returns the devices of complete pools that the source, the class and the request select."""
     selectors = _class_selectors(request, cluster, path)
     if wrong := _wrong_selectors(request.selectors, f"{path}.exactly.selectors", _FAILED):
@@ -259,7 +259,7 @@ def _matched(request: Request, source: Source, cluster: Cluster, path: str) -> S
     return [devices[place] for place in left]
 
 
-def _counter_charge(source: Source, request: Request, devices: list[Device], path: str) -> Fraction:
+def _counter_charge(source: Source, request: DeviceRequest, devices: list[Device], path: str) -> Fraction:
     """The most that any of the devices consumes of the counter."""
     found = [amount for device in devices for name, amount in device.counters if name == source.name]
     if not found:
@@ -268,7 +268,7 @@ def _counter_charge(source: Source, request: Request, devices: list[Device], pat
     return max(found)
 
 
-def _capacity_charge(source: Source, request: Request, devices: list[Device], path: str) -> Fraction:
+def _capacity_charge(source: Source, request: DeviceRequest, devices: list[Device], path: str) -> Fraction:
     """The most that any of the devices would give of the capacity: what is asked for, or its default, or all of it, in
     the amounts that it allows.
     """

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from api.errors import FieldError, aggregate, internal, not_found
 from api.objects import Key
-from core.devices.claims import MOST, ClaimCount, Cluster, Counted, claim_count
+from core.devices.claims import MOST, ClaimCount, CountedClaims, DeviceCluster, claim_count
 from core.devices.extended import ContainerRequests, Extended, extended, is_extended, selected
 from core.devices.mapping import DeviceRules
 from core.devices.matching import Matching, Steps
-from core.devices.model import ClaimTemplate, DeviceClass, Request, Slice
+from core.devices.model import ClaimTemplate, DeviceClass, DeviceRequest, Slice
 
 CLAIMS_NOT_SUPPORTED: Final = "KueueDRAIntegration feature does not support use of resource claims"
 DISABLED: Final = "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled"
@@ -88,7 +88,7 @@ class Inventory:
         self._matching = Matching()
         self._problems: dict[str, str] = {}
         """One copy of each text: all workloads with the same mistake have it."""
-        self._cluster: Cluster | None = None
+        self._cluster: DeviceCluster | None = None
 
     def set_template(self, key: Key, template: ClaimTemplate | None) -> Affected:
         """A template was created, replaced, or (None) deleted."""
@@ -144,7 +144,7 @@ class Inventory:
         """Returns the device classes that a template names."""
         found = self.templates.get(template)
         requests = found.requests if found is not None else ()
-        return tuple(dict.fromkeys(each.device_class for each in requests if isinstance(each, Request)))
+        return tuple(dict.fromkeys(each.device_class for each in requests if isinstance(each, DeviceRequest)))
 
     def counting(self, key: Key) -> Steps[bool]:
         """Computes the answer for a template, if it exists. Returns whether it is still right at the end: devices may
@@ -175,10 +175,10 @@ class Inventory:
                 return self._answers.get(key)
         return None
 
-    def _view(self) -> Cluster:
+    def _view(self) -> DeviceCluster:
         if self._cluster is None:
             slices = tuple(self.slices[name] for name in sorted(self.slices))
-            self._cluster = Cluster(self.rules, dict(self.classes), slices, self._matching)
+            self._cluster = DeviceCluster(self.rules, dict(self.classes), slices, self._matching)
         return self._cluster
 
     def charge(self, namespace: str, pods: Sequence[PodClaims]) -> DeviceCharge:
@@ -259,7 +259,7 @@ def _located_in_pods(found: Sequence[Extended]) -> list[FieldError]:
     ]
 
 
-def _first_errors(pods: Sequence[PodClaims], counted: Sequence[Sequence[Counted]]) -> list[FieldError]:
+def _first_errors(pods: Sequence[PodClaims], counted: Sequence[Sequence[CountedClaims]]) -> list[FieldError]:
     for index, claims in enumerate(counted):
         for place, each in enumerate(claims):
             if each.errors:

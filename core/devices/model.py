@@ -14,11 +14,11 @@ from typing import Any
 from msgspec import Struct
 
 from api import quantity
-from api.device_selector import CelQuantity, Domains, SelectorError, version
+from api.device_selector import CelQuantity, DeviceDomains, SelectorError, version
 from api.objects import Key, Raw, key_of
 
 
-class Request(Struct, frozen=True, gc=False):
+class DeviceRequest(Struct, frozen=True, gc=False):
     """``exactly`` of a request of devices. ``selectors`` are the expressions, '' for one that is not in CEL;
     ``capacity`` has the amounts that are asked of each device.
     """
@@ -37,7 +37,7 @@ class ClaimTemplate(Struct, frozen=True, gc=False):
     """
 
     key: Key
-    requests: tuple[Request | str, ...]
+    requests: tuple[DeviceRequest | str, ...]
     created: str = ""
 
 
@@ -50,7 +50,7 @@ class DeviceClass(Struct, frozen=True, gc=False):
     created: str = ""
 
 
-class Capacity(Struct, frozen=True, gc=False):
+class DeviceCapacity(Struct, frozen=True, gc=False):
     """A capacity of a device: its amount, and the amounts that may be asked for. ``values`` are the valid ones,
     ``minimum``, ``step`` and ``maximum`` a range instead.
     """
@@ -70,7 +70,7 @@ class Device(Struct, frozen=True):
 
     name: str
     variables: Mapping[str, Any]
-    capacities: Mapping[str, Capacity] = {}
+    capacities: Mapping[str, DeviceCapacity] = {}
     counters: tuple[tuple[str, Fraction], ...] = ()
 
 
@@ -124,7 +124,7 @@ def resource_slice(raw: Raw) -> Slice:
     )
 
 
-def _request(raw: Raw) -> Request | str:
+def _request(raw: Raw) -> DeviceRequest | str:
     if raw.get("firstAvailable") is not None:
         return FIRST_AVAILABLE
     exactly = raw.get("exactly")
@@ -132,7 +132,7 @@ def _request(raw: Raw) -> Request | str:
         return NO_REQUEST
     mode = exactly.get("allocationMode") or EXACT_COUNT
     asked = (exactly.get("capacity") or {}).get("requests") or {}
-    return Request(
+    return DeviceRequest(
         exactly.get("deviceClassName") or "",
         exactly.get("count") or (1 if mode == EXACT_COUNT else 0),
         mode,
@@ -166,9 +166,9 @@ def _device(raw: Raw, driver: str) -> Device:
     return Device(raw.get("name") or "", variables, capacities, tuple(counters))
 
 
-def _domains(values: Mapping[str, Any], driver: str) -> Domains:
+def _domains(values: Mapping[str, Any], driver: str) -> DeviceDomains:
     """The values by domain and name; a name without a domain belongs to the driver."""
-    found = Domains()
+    found = DeviceDomains()
     for name, value in values.items():
         domain, slash, identifier = name.partition("/")
         where = found.setdefault(domain if slash else driver, {})
@@ -185,14 +185,14 @@ def _attribute(raw: Raw) -> Any:
     return next(iter(raw.values()), None)
 
 
-def _capacity(raw: Raw) -> Capacity | None:
+def _capacity(raw: Raw) -> DeviceCapacity | None:
     policy = raw.get("requestPolicy") or {}
     span = policy.get("validRange") or {}
     amounts = _amounts({"value": raw.get("value"), "default": policy.get("default"), **span})
     if "value" not in amounts:
         return None
     values = [_amounts({"": each}).get("") for each in policy.get("validValues") or ()]
-    return Capacity(
+    return DeviceCapacity(
         amounts["value"],
         amounts.get("default"),
         tuple(each for each in values if each is not None),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.cel_tree import MACROS, OPTIONAL, Call, CelOperation, Index, Literal, Name, Select, occurrences, parse
+from api.cel_tree import MACROS, OPTIONAL, CelCall, CelOperation, Index, Literal, Name, Select, occurrences, parse
 
 EXPANDED = frozenset({"has", *MACROS})
 """Macros, which the library replaces by what they stand for."""
@@ -18,7 +18,7 @@ EXPANDED = frozenset({"has", *MACROS})
 def names(source: str) -> tuple[list[str], list[str]]:
     """The variables that an expression reads, those of macros too, and its functions."""
     nodes = [node for node, _ in occurrences(parse(source))]
-    functions = {node.function for node in nodes if isinstance(node, Call)} - EXPANDED
+    functions = {node.function for node in nodes if isinstance(node, CelCall)} - EXPANDED
     return sorted({node.name for node in nodes if isinstance(node, Name)}), sorted(functions)
 
 
@@ -83,7 +83,7 @@ def test_operators_bind_as_the_language_says() -> None:
     assert parse("a + b * -c") == CelOperation(("+",), (a, CelOperation(("*",), (b, CelOperation(("-",), (c,))))))
     assert parse("!!!a") == CelOperation(("!",), (a,))
     assert parse("[a]") != parse("{a: b}") != parse("a.b{a: b}")
-    assert parse("a.?b") == Call(a, OPTIONAL, (Literal("b"),))
+    assert parse("a.?b") == CelCall(a, OPTIONAL, (Literal("b"),))
     assert parse("a.b['c'].d") == Select(Index(Select(a, "b"), Literal("c")), "d")
     choice = parse("a == b ? a : b - c - a")
     assert choice == CelOperation(("?", ":"), (CelOperation(("==",), (a, b)), a, CelOperation(("-", "-"), (b, c, a))))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.device_selector import CelQuantity, DeviceSelector, Domains, SelectorError, compiled, version
+from api.device_selector import CelQuantity, DeviceDomains, DeviceSelector, SelectorError, compiled, version
 
 DEVICE: dict[str, Any] = {
     "driver": "gpu.example.com",
-    "attributes": Domains(
+    "attributes": DeviceDomains(
         {
             "gpu.example.com": {
                 "model": "a100",
@@ -24,7 +24,7 @@ DEVICE: dict[str, Any] = {
             }
         }
     ),
-    "capacity": Domains({"gpu.example.com": {"memory": CelQuantity(Fraction(80 * 2**30))}}),
+    "capacity": DeviceDomains({"gpu.example.com": {"memory": CelQuantity(Fraction(80 * 2**30))}}),
     "allowMultipleAllocations": False,
 }
 GPU = "device.attributes['gpu.example.com']"
