@@ -12,14 +12,14 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import ClassVar, Generic, TypeVar, assert_never
 
-from api.objects import Key, Raw, Resource
+from api.objects import Key, Raw, Resource, key_of
 from controller.cache.events import Recorder
 from controller.cache.writes import PatchType, Writer
 from controller.kube.errors import ApiError, Conflict, Invalid, NotFound
 from controller.kube.log import get_logger
 from controller.kube.workqueue import WorkQueue
 from core.actions import Action, Create, Delete, Patch, Target, Wait, Write, Writes, steps_of
-from core.model.events import Event
+from core.model.events import Event, created_again
 
 log = get_logger(__name__)
 
@@ -105,7 +105,9 @@ class Reconciler(ABC, Generic[S]):
         return False
 
     async def act(self, key: Key, situation: S, action: Action) -> float | None:
-        """Applies an action, or in its turn what is decided then. Returns when to look again, in seconds."""
+        """Applies an action, or in its turn what is decided then; what is created again and again, later. Returns when
+        to look again, in seconds.
+        """
         if not isinstance(action, Wait):
             async with self.turn(key, first=self.goes_first(situation, action)):
                 if not self.is_current(key, situation, action):
@@ -114,9 +116,16 @@ class Reconciler(ABC, Generic[S]):
                         return None
                     situation, action = found
                 if not isinstance(action, Wait):
-                    await self.apply(key, situation, action)
-                    return None
+                    again = self._again(action)
+                    if not again:
+                        await self.apply(key, situation, action)
+                    return again or None
         return await self.idle(key, situation, action)
+
+    def _again(self, action: Write | Writes) -> float:
+        """After how many seconds an action may be applied that creates what is created again and again."""
+        created = (each for each in steps_of(action) if isinstance(each, Create))
+        return max((self.writer.churn.wait(each.resource, key_of(each.manifest)) for each in created), default=0.0)
 
     async def apply(self, key: Key, situation: S, action: Write | Writes) -> None:
         """Makes the writes of an action and emits its events."""
@@ -151,6 +160,10 @@ class Reconciler(ABC, Generic[S]):
                     self.recorder.record(*at, write.body["metadata"]["uid"], event)
             case Create():
                 self.created(key, situation, write, await self.writer.create(write.resource, write.manifest))
+                made = key_of(write.manifest)
+                if times := self.writer.churn.times(write.resource, made):
+                    seconds = self.writer.churn.wait(write.resource, made)
+                    self.emit(situation, created_again(write.resource.kind, made, times, seconds))
             case Delete():
                 await self.writer.delete(*(write.target or Target(self.resource, key)), write.uid)
             case _:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from api import resources
-from api.objects import Key, Raw, Resource
+from api.objects import Key, Raw, Resource, key_of
+from controller.cache.churn import Churn
 from controller.kube.errors import Forbidden, NotFound, Terminating, Unauthorized
 from controller.kube.log import get_logger
 from controller.kube.store import Store
@@ -32,7 +33,8 @@ class Writer:
     """The client and the stores together. Objects of resources that are not watched can be written too.
 
     ``refused`` has, by the kind of write, the last refusal of the API server; a successful write of that kind removes
-    it. Missing rights would otherwise be visible only in jobs that wait.
+    it. Missing rights would otherwise be visible only in jobs that wait. ``churn`` counts what is created: who creates
+    asks it first.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Writer:
         ``replaced`` the stores have whole statuses.
         """
         self.client = client
+        self.churn = Churn()
         self._replaced = replaced
         self._counted = counted
         self.refused: dict[str, str] = {}
@@ -62,6 +65,7 @@ class Writer:
         """Create an object; ``AlreadyExists`` where the name is taken."""
         with self._noting(f"create {resource.plural}"):
             answer = await self.client.create(resource, body, body["metadata"].get("namespace", ""))
+        self.churn.created(resource, key_of(body))
         return self._entered(resource, answer)
 
     async def patch(

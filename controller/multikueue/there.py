@@ -82,8 +82,8 @@ class WorkerReconciler(Reconciler[MirroredWorkload]):
         return True
 
     def about(self, situation: MirroredWorkload) -> tuple[Key, str]:
-        """The copy of the Workload."""
-        copied = situation.worker.workload
+        """The copy of the Workload; before there is one, the Workload."""
+        copied = situation.worker.workload or situation.group.raw
         assert copied is not None
         return key_of(copied), meta.uid(copied)
 

@@ -29,7 +29,6 @@ from controller.kube.flow.limits import DEFERRED_AT_ONCE
 from controller.kube.flow.pressure import Pressure
 from controller.kube.workqueue import WorkQueue
 from controller.metrics.counters import QueueingMetrics
-from controller.reconcilers.churn import Churn
 from controller.reconcilers.departures import Departures
 from controller.reconcilers.elastic import ungate
 from controller.reconcilers.managed import Managed
@@ -116,7 +115,6 @@ class JobReconciler(Reconciler[_Decided]):
         *,
         budget: Budget | None = None,
         owners: Owners | None = None,
-        churn: Churn | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(f"jobs-{kind.kind.lower()}", kind.resource, writer, recorder, clock=clock)
@@ -125,7 +123,6 @@ class JobReconciler(Reconciler[_Decided]):
         self.metrics = metrics
         self.settings = settings
         self.managed = Managed(caches, settings, owners or Owners(caches))
-        self.churn = churn or Churn()
         self.departures = Departures(caches, writer, clock)
         self.stops = Stops(kind, caches, writer, clock)
         self.store = caches.stores[self.resource]
@@ -226,14 +223,9 @@ class JobReconciler(Reconciler[_Decided]):
         return key_of(job), meta.uid(job)
 
     async def look(self, key: Key) -> tuple[_Decided, Action] | None:
-        """Returns what the rules decide; a Workload that is created again and again is created later."""
+        """Returns what the rules decide."""
         decided = await self._decided(key)
-        if decided is None:
-            return None
-        action = decided.action
-        if isinstance(action, CreateWorkload) and (seconds := self.churn.wait(key_of(action.manifest))):
-            return decided, Wait(seconds)
-        return decided, action
+        return (decided, decided.action) if decided is not None else None
 
     def goes_first(self, situation: _Decided, action: Action) -> bool:
         """Writes that release or use quota come before those of jobs that wait for it."""
@@ -430,8 +422,6 @@ class JobReconciler(Reconciler[_Decided]):
         self._refusals.forget(key)
         log.info("workload created", workload=str(made), job=job["metadata"]["name"])
         self.emit(situation, events.created_workload(made))
-        if times := self.churn.created(made):
-            self.emit(situation, events.created_again(made, times, self.churn.wait(made)))
         since = epoch(job["metadata"]["creationTimestamp"])
         if job["metadata"].get("generation", 1) == 1:  # one that was changed since may have had no queue before
             queue = Key(made.namespace, meta.queue_name(job))

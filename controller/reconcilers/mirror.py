@@ -46,6 +46,8 @@ class QueueMirror:
         found = self.caches.local_queues.get(key)
         try:
             if found is None:
+                if seconds := self.writer.churn.wait(resources.LOCAL_QUEUES, key):
+                    return seconds  # something deletes it whenever it was created
                 await self.writer.create(resources.LOCAL_QUEUES, local_queue(raw))
             elif change := moved(raw, found):
                 await self.writer.patch(resources.LOCAL_QUEUES, key, change)

@@ -22,12 +22,11 @@ from controller.cache.reconciler import Reconciler
 from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError
 from controller.kube.store import Store
-from controller.reconcilers.churn import Churn
 from controller.reconcilers.managed import Managed
 from controller.settings import ControllerSettings
 from core.actions import Action, Create, Wait, Write, Writes, steps_of
 from core.jobs import leader_worker_sets, meta, stateful_sets
-from core.jobs.actions import CreateWorkload, Problem, UpdateWorkloadStatus
+from core.jobs.actions import Problem, UpdateWorkloadStatus
 from core.jobs.kinds import POD
 from core.jobs.owners import Nesting, NestingError
 from core.jobs.pod_owner_groups import Step, of_another_cluster
@@ -92,14 +91,12 @@ class PodOwnerReconciler(Reconciler[_Basis]):
         settings: ControllerSettings,
         *,
         owners: Owners | None = None,
-        churn: Churn | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(kind.resource.plural, kind.resource, writer, recorder, clock=clock)
         self.kind = kind
         self.caches = caches
         self.managed = Managed(caches, settings, owners or Owners(caches))
-        self.churn = churn or Churn()
         self.store = caches.stores[self.resource]
         self._problems: dict[Key, Problem] = {}
 
@@ -123,7 +120,8 @@ class PodOwnerReconciler(Reconciler[_Basis]):
             if isinstance(step, Problem):
                 problem = step
             elif step is not None:
-                await self.act(key, situation, step)
+                if (wait := await self.act(key, situation, step)) is not None:
+                    self.queue.add_after(key, wait)
                 if situation.stale:
                     self.changed(key)
                     return None
@@ -228,13 +226,6 @@ class PodOwnerReconciler(Reconciler[_Basis]):
         """The object."""
         return key_of(situation.owner), meta.uid(situation.owner)
 
-    async def apply(self, key: Key, situation: _Basis, action: Write | Writes) -> None:
-        """Makes the writes of a step. A Workload that is created again and again is created later."""
-        if isinstance(action, CreateWorkload) and (wait := self.churn.wait(key_of(action.manifest))):
-            self.queue.add_after(key, wait)
-        else:
-            await super().apply(key, situation, action)
-
     async def refused(self, key: Key, situation: _Basis, write: Write, error: ApiError) -> None:
         """A Workload that exists is no error: the caches are behind."""
         if not isinstance(error, AlreadyExists):
@@ -242,7 +233,4 @@ class PodOwnerReconciler(Reconciler[_Basis]):
 
     def created(self, key: Key, situation: _Basis, create: Create, answer: Raw) -> None:
         """Emits events about a new Workload."""
-        made = key_of(answer)
-        self.emit(situation, events.created_workload(made))
-        if times := self.churn.created(made):
-            self.emit(situation, events.created_again(made, times, self.churn.wait(made)))
+        self.emit(situation, events.created_workload(key_of(answer)))

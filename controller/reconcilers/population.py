@@ -63,13 +63,16 @@ class Population:
             return None
         queues = self.caches.state.reservations.cluster_queues.values()
         labels = raw["metadata"].get("labels") or {}
+        waits: list[float] = []
         for each in populated(self.policy, labels, queues, partial(self._existing, key.name)):
             if each.taken:
                 text = f"Skipping LocalQueue creation in namespace {key.name}, a LocalQueue with name {each.name}"
                 self._tell(each, "Warning", "LocalQueueExists", f"{text} already exists")
+            elif seconds := self.writer.churn.wait(resources.LOCAL_QUEUES, Key(key.name, each.name)):
+                waits.append(seconds)  # something deletes it whenever it was created
             else:
                 await self._create(key.name, each)
-        return None
+        return min(waits, default=None)
 
     def _existing(self, namespace: str, name: str) -> str | None:
         found = self.caches.local_queues.get((namespace, name))

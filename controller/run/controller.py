@@ -43,7 +43,6 @@ from controller.metrics.gauges import Gauges
 from controller.metrics.series import Series
 from controller.multikueue.workloads import MultiKueueController
 from controller.notifications.notifications import Notifications
-from controller.reconcilers.churn import Churn
 from controller.reconcilers.failure_recovery import FailureRecovery
 from controller.reconcilers.guard import PodGuard
 from controller.reconcilers.jobs import JobReconciler
@@ -183,7 +182,6 @@ class Controller:
         self.variants = Variants(self.caches, writer, Events(self._recorder, VARIANTS), longest_name=longest)
         self.queues = QueueStatuses(self.caches, writer, budget=self.budget)
         self.mirror = QueueMirror(self.caches, writer)
-        churn = Churn()
         self.jobs = [
             JobReconciler(
                 kind,
@@ -194,7 +192,6 @@ class Controller:
                 self.settings,
                 budget=self.budget,
                 owners=self.owners,
-                churn=churn,
             )
             for kind in kinds
         ]
@@ -255,7 +252,6 @@ class Controller:
                 Events(self._recorder, job_component(each.framework)),
                 self.settings,
                 owners=self.owners,
-                churn=churn,
             )
             for each in owners
         ]

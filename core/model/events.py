@@ -58,10 +58,10 @@ def stopped(message: str) -> Event:
     return Event(NORMAL, names.Event.STOPPED, message)
 
 
-def created_again(workload: Key, times: int, seconds: float) -> Event:
-    """On the job: its Workload is deleted whenever it was created."""
+def created_again(kind: str, key: Key, times: int, seconds: float) -> Event:
+    """On the job: its Workload, or another object that is made for it, is deleted whenever it was created."""
     text = (
-        f"Workload {workload} was created {times} times in a short time; it is created again after {seconds:.0f} s at"
+        f"{kind} {key} was created {times} times in a short time; it is created again after {seconds:.0f} s at"
         " the earliest: another object may use its name, or a program may delete it"
     )
     return Event(WARNING, names.Event.WORKLOAD_CREATED_AGAIN, text)

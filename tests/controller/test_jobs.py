@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry
 
 from api.objects import Resource, key_of
 from controller.cache.caches import Caches
+from controller.cache.churn import FREE
 from controller.cache.refusals import REPORT_SECONDS
 from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, TooManyRequests, Unreachable
 from controller.kube.flow.limits import MOST
 from controller.kube.flow.precedence import Precedence
 from controller.metrics.counters import QueueingMetrics
-from controller.reconcilers.churn import FREE
 from controller.reconcilers.departures import FIRST_WAIT_SECONDS
 from controller.reconcilers.jobs import JobReconciler
 from controller.run.watched import rows

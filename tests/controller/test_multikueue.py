@@ -22,6 +22,7 @@ from api import resources
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Key, Raw, Resource, key_of
 from controller.cache.caches import Caches
+from controller.cache.churn import FREE, Churn
 from controller.cache.refusals import REPORT_SECONDS
 from controller.cache.sweeps import Sweeps
 from controller.kube import config
@@ -740,10 +741,11 @@ class Answers:
     """The API server of a worker: stores what it is given, or refuses it."""
 
     def __init__(self, remote: Remote, answer: Callable[[Raw], Raw]) -> None:
-        self.remote, self.answer, self.created = remote, answer, 0
+        self.remote, self.answer, self.created, self.churn = remote, answer, 0, Churn()
 
     async def create(self, resource: Resource, body: Raw) -> Raw:
         self.created += 1
+        self.churn.created(resource, key_of(body))
         metadata = {**body["metadata"], "uid": f"u{self.created}", "resourceVersion": str(self.created)}
         raw = {**self.answer(body), "metadata": metadata}
         self.remote.stores[resource].put_from_write(raw)
@@ -751,6 +753,20 @@ class Answers:
 
     async def delete(self, resource: Resource, key: Key, uid: str) -> None:
         self.remote.stores[resource].remove_from_write(key, uid)
+
+
+async def test_a_copy_that_a_worker_deletes_each_time_is_offered_less_often_and_reported_on_the_workload() -> None:
+    world = World("w1")
+    remote = world.worker("w1")
+    remote.writer = cast(Any, Answers(remote, lambda body: body))
+    world.workload(check=CheckState.PENDING, nominated=["w1"])
+    copies, waits = remote.stores[resources.WORKLOADS], []
+    for _ in range(FREE + 2):
+        waits.append(await world.multikueue.reconcile_there(remote, KEY))
+        for raw in tuple(copies):
+            copies.remove_from_write(KEY, raw["metadata"]["uid"])
+    assert [wait is None for wait in waits] == [True] * FREE + [False] * 2
+    assert [each.reason for each in world.told.events].count("WorkloadCreatedAgain") == 1
 
 
 async def test_a_worker_that_changes_the_copy_is_reported_and_not_asked_again_immediately() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from api import resources
 from api.configuration import load
-from api.objects import Key
+from api.objects import Key, key_of
 from controller.cache.caches import Caches
+from controller.cache.churn import FREE
 from controller.cache.writes import Writer
 from controller.kube.client import Client
 from controller.kube.config import Connection
@@ -57,6 +58,18 @@ async def test_a_namespace_gets_a_queue_once_and_says_so_on_the_cluster_queue() 
     assert process.told.events == [("LocalQueueCreated", "Created LocalQueue default in namespace ns")]
     await process.settle()
     assert process.api.writes == ["create localqueues"]
+
+
+async def test_a_queue_that_something_deletes_whenever_it_was_created_is_created_less_often() -> None:
+    process, waits = Process(), list[float | None]()
+    store = process.caches.local_queues
+    for _ in range(FREE + 2):
+        waits.append(await process.population.reconcile(Key("", "ns")))
+        for raw in tuple(store):
+            store.remove_from_write(key_of(raw), raw["metadata"]["uid"])
+        process.api.objects.clear()
+    assert [wait is None for wait in waits] == [True] * FREE + [False] * 2
+    assert process.api.writes == ["create localqueues"] * FREE
 
 
 async def test_new_and_relabelled_namespaces_are_looked_at_and_those_of_the_system_never() -> None:

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from api.objects import Key, Raw, Resource
+from api.objects import Key, Raw, Resource, key_of
 from api.resources import POD_TEMPLATES, WORKLOADS
+from controller.cache.churn import FREE, Churn
 from controller.cache.reconciler import Reconciler
 from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from core.actions import Action, Create, Delete, Patch, Target, Wait, Write, Writes, first, insisted
@@ -36,6 +37,7 @@ class World:
     events: list[tuple[str, str]] = field(default_factory=list)
     bodies: list[Raw] = field(default_factory=list)
     turns: int = 0
+    churn: Churn = field(default_factory=Churn)
 
     @contextlib.asynccontextmanager
     async def turn(self, namespace: str, *, first: bool) -> AsyncIterator[None]:
@@ -51,6 +53,7 @@ class World:
 
     async def create(self, resource: Resource, body: Raw) -> Raw:
         self._write("create", resource, body["metadata"]["name"])
+        self.churn.created(resource, key_of(body))
         return body
 
     async def patch(self, resource: Resource, key: Key, body: Raw, *, subresource: str, kind: str) -> Raw:
@@ -191,6 +194,18 @@ async def test_any_other_error_is_raised_so_that_the_queue_tries_again(action: A
     with pytest.raises(Conflict):
         await Example(world).reconcile(KEY)
     assert (world.written, world.events) == ([], [])
+
+
+async def test_what_is_deleted_whenever_it_was_created_is_created_later_and_reported() -> None:
+    """Whatever it is: every reconciler asks, and the writer of each cluster counts."""
+    for action in (CREATE, Writes([CREATE], why="several")):
+        world = World(action)
+        waits = [await Example(world).reconcile(KEY) for _ in range(FREE + 2)]
+        assert [wait is None for wait in waits] == [True] * FREE + [False] * 2
+        assert (len(world.written), [reason for _, reason in world.events if reason != "Done"]) == (
+            FREE,
+            ["WorkloadCreatedAgain"],
+        )
 
 
 async def test_an_object_that_cannot_be_created_because_its_namespace_is_gone_is_refused() -> None:
