@@ -142,9 +142,7 @@ _REMOVED: Final = frozenset(
 
 
 LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
-    "AssignQueueLabelsForPods": (True, "has no effect: pods always get the labels of their queues"),
     "FinishOrphanedWorkloads": (True, "has no effect: the Workload of a deleted job is always finished"),
-    "FlavorFungibility": (True, "has no effect: spec.flavorFungibility always counts"),
     "FlavorFungibilityPreserveScanProgress": (
         True,
         "has no effect: a search for flavors always goes on where it stopped",

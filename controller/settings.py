@@ -468,6 +468,7 @@ def _copied(configuration: Configuration) -> Copied:
         labels=frozenset({*configuration.integrations.label_keys_to_copy, *labels}),
         annotations=frozenset(each.annotation_key for each in sources if each.annotation_key),
         topology_requests=enabled("TopologyAwareScheduling", configuration.feature_gates),
+        queue_labels=enabled("AssignQueueLabelsForPods", configuration.feature_gates),
         longest_name=SHORT_NAME if enabled("ShortWorkloadNames", configuration.feature_gates) else LONG_NAME,
     )
 
@@ -493,6 +494,7 @@ def _policy(configuration: Configuration) -> SchedulingPolicy:
         prioritize_preemptors=enabled("PrioritizePreemptorWorkloads", gates),
         concurrent_admission=enabled("ConcurrentAdmission", gates),
         partial_admission=enabled("PartialAdmission", gates),
+        flavor_fungibility=enabled("FlavorFungibility", gates),
         recompute_on_overlap=enabled("RecomputeAssignmentUponPreemptionTargetsOverlap", gates),
         requeue_by_eviction=waiting is None or waiting.requeuing_strategy.timestamp == "Eviction",
         ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared"

@@ -283,7 +283,9 @@ class JobSituation:
         """Returns what the pods of a Workload with quota get; a parent has no checks, its variant has."""
         variant = self.variants.get(value.key)
         given = value if variant is None else replace(value, checks=variant.checks)
-        return template.injections(given, self.flavors, by_topology=self.copied.topology_requests)
+        return template.injections(
+            given, self.flavors, by_topology=self.copied.topology_requests, queue_labels=self.copied.queue_labels
+        )
 
     def awaits_pods(self, raw: Raw) -> AwaitPods | None:
         """What to wait for before a Workload gives up the quota of a job that is gone."""

@@ -56,10 +56,12 @@ class Injection:
     checks: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
-def injections(workload: Workload, flavors: Mapping[str, Raw], *, by_topology: bool = True) -> list[Injection]:
+def injections(
+    workload: Workload, flavors: Mapping[str, Raw], *, by_topology: bool = True, queue_labels: bool = True
+) -> list[Injection]:
     """Returns the injections of an admitted Workload, from its flavors and its admission checks. Pods that have domains
     wait for those with a scheduling gate, unless nothing is placed ``by_topology`` any more (feature gate
-    TopologyAwareScheduling).
+    TopologyAwareScheduling). With ``queue_labels`` they get the labels of their queues (AssignQueueLabelsForPods).
     """
     assert workload.admission is not None, f"Workload {workload.key} is started without an admission"
     asked = {pod_set.name: pod_set.topology for pod_set in workload.pod_sets}
@@ -68,7 +70,7 @@ def injections(workload: Workload, flavors: Mapping[str, Raw], *, by_topology: b
         placed = by_topology and given.topology is not None
         marked = replace(
             of_flavors(given, flavors),
-            labels=_labels(workload, given.name),
+            labels=_labels(workload, given.name, of_queues=queue_labels),
             annotations={**_annotations(workload), **(_implied(asked.get(given.name)) if placed else {})},
             gates=(names.SchedulingGate.TOPOLOGY,) if placed else (),
         )
@@ -203,13 +205,12 @@ def _empty(value: Any) -> bool:
     return value is None or value == {} or value == []
 
 
-def _labels(workload: Workload, pod_set: str) -> dict[str, str]:
+def _labels(workload: Workload, pod_set: str, *, of_queues: bool) -> dict[str, str]:
     assert workload.admission is not None
-    labels = {
-        names.Label.POD_SET: pod_set,
-        names.Label.LOCAL_QUEUE: workload.queue,
-        names.Label.CLUSTER_QUEUE: workload.admission.cluster_queue,
-    }
+    labels = {names.Label.POD_SET: pod_set}
+    if of_queues:
+        labels[names.Label.LOCAL_QUEUE] = workload.queue
+        labels[names.Label.CLUSTER_QUEUE] = workload.admission.cluster_queue
     if workload.from_manager:
         labels[names.Label.MULTIKUEUE_WORKER_WORKLOAD_POD] = "true"
     return {key: value for key, value in labels.items() if not label_value(value)}  # names may be longer than labels

@@ -29,13 +29,14 @@ SHORT_NAME: Final = 63
 class Copied:
     """What a Workload gets from its job in addition to its pod sets: labels and annotations with these keys, the
     topology requests of its pod templates (feature gate TopologyAwareScheduling), and a name of at most so many
-    characters.
+    characters. ``queue_labels`` is whether its pods get the labels of its queues (AssignQueueLabelsForPods).
     """
 
     labels: frozenset[str] = frozenset()
     annotations: frozenset[str] = frozenset()
     topology_requests: bool = False
     longest_name: int = LONG_NAME
+    queue_labels: bool = True
 
 
 NOTHING_COPIED: Final = Copied()

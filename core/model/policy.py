@@ -91,6 +91,7 @@ class SchedulingPolicy:
     preempt_within_nominal: bool = True
     prioritize_non_borrowing: bool = True
     partial_admission: bool = True
+    flavor_fungibility: bool = True
     recompute_on_overlap: bool = True
     requeue_by_eviction: bool = True
     ignore_undeclared: bool = False

@@ -366,7 +366,7 @@ class Search(Struct, gc=False):
             if not self._goes_on(quality):
                 best, choices = quality, offered
                 break
-            if quality[0] is not _NO_FIT and (best is None or self._preferred(quality, best)):
+            if quality[0] is not _NO_FIT and (best is None or self._better(quality, best)):
                 best, choices = quality, offered
         for choice in choices.values():
             choice.tried = -1 if stopped == len(group.flavors) - 1 else stopped
@@ -466,12 +466,18 @@ class Search(Struct, gc=False):
     def _goes_on(self, quality: tuple[Mode, int]) -> bool:
         """Whether flavorFungibility requires the next flavor to be tried too."""
         mode, level = quality
+        if not self.policy.flavor_fungibility:
+            return mode is not _FIT
         rules = self.node.spec.fungibility
         if mode <= _NO_CANDIDATES:
             return True
         if mode.preempts and rules.when_can_preempt == Fungibility.TRY_NEXT_FLAVOR:
             return True
         return level > 0 and rules.when_can_borrow == Fungibility.TRY_NEXT_FLAVOR
+
+    def _better(self, one: tuple[Mode, int], other: tuple[Mode, int]) -> bool:
+        """Whether a flavor is better than one before it; without FlavorFungibility borrowing does not count."""
+        return self._preferred(one, other) if self.policy.flavor_fungibility else one[0] > other[0]
 
     def _preferred(self, one: tuple[Mode, int], other: tuple[Mode, int]) -> bool:
         """Whether one way to serve a request is better than another."""

@@ -122,7 +122,7 @@ def test_pods_are_counted_if_a_queue_covers_them_without_a_request(pods: int, ex
 STOP, NEXT = "MayStopSearch", "TryNextFlavor"
 
 
-def taken(rules: Fungibility, quotas: tuple[int, int], low: Workload) -> str:
+def taken(rules: Fungibility, quotas: tuple[int, int], low: Workload, policy: SchedulingPolicy | None = None) -> str:
     """What becomes of 5 cpu in `a`, of whose two flavors one is its own and taken by `low`, the other free in `b`."""
     mine, others = ({DEFAULT: Quota(first), SPOT: Quota(second)} for first, second in (quotas, quotas[::-1]))
     found = state(
@@ -130,6 +130,7 @@ def taken(rules: Fungibility, quotas: tuple[int, int], low: Workload) -> str:
             "a", groups=TWO, quotas=mine, cohort="all", fungibility=rules, preemption=Preemption("LowerPriority")
         ),
         cluster_queue("b", groups=TWO, quotas=others, cohort="all"),
+        policy=policy,
     )
     found.set_flavor("spot", ResourceFlavor("spot"))
     put(found, low, workload("w", 5, priority=1))
@@ -170,6 +171,13 @@ def test_borrow_in_the_first_flavor_or_preempt_in_the_second(
 ) -> None:
     rules = Fungibility(can_borrow, can_preempt, preference)
     assert taken(rules, (0, 5), in_spot("low", 5, "a")) == expected
+
+
+@pytest.mark.parametrize(("on", "expected"), [(True, "preempts low"), (False, "in default")])
+def test_without_flavor_fungibility_the_first_flavor_that_fits_is_taken(*, on: bool, expected: str) -> None:
+    """The feature gate: off, spec.flavorFungibility has no effect, and borrowing is no reason to go on."""
+    rules = Fungibility(NEXT, STOP, "PreemptionOverBorrowing")
+    assert taken(rules, (0, 5), in_spot("low", 5, "a"), SchedulingPolicy(flavor_fungibility=on)) == expected
 
 
 def in_spot(name: str, cpu: int, queue: str, **fields: Any) -> Workload:

@@ -24,7 +24,9 @@ from core.variants import rules
 from core.wire.merge import merged
 from core.wire.pod_requests import RequestRules
 from tests.core.jobs import test_leader_worker_sets as sets
-from tests.core.jobs.samples import CLASSES, NOW, decoded, job
+from tests.core.jobs.samples import CLASSES, NOW, admitted, decoded, job, read
+from tests.core.jobs.samples import situation as situation_of
+from tests.core.jobs.samples import workload_of as of_job
 from tests.core.jobs.test_pod_group import GROUP, decided, group, three, workload_of
 from tests.core.jobs.test_ray import ray
 from tests.core.jobs.test_stateful_sets import situation, stateful_set
@@ -142,3 +144,14 @@ def test_only_a_deleted_service_with_fault_tolerance_awaits_its_cleanup() -> Non
     options: Raw = {"spec": {"rayClusterConfig": {"gcsFaultToleranceOptions": {}}}}
     plain = merged(service(deletionTimestamp=DELETED), {"metadata": {"annotations": None}})
     assert RAY_SERVICE.awaits_cleanup(merged(plain, options))
+
+
+@pytest.mark.parametrize(("on", "labels"), [(True, {"cq", "lq"}), (False, set())])
+def test_pods_get_the_labels_of_their_queues(*, on: bool, labels: set[str]) -> None:
+    found = job()
+    raw = admitted(of_job(found))
+    copied = configured("AssignQueueLabelsForPods", on=on).copied
+    (injection,) = situation_of(found, raw, copied=copied).injections(read(raw))
+    queues = {"kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/local-queue-name"}
+    assert {value for key, value in injection.labels.items() if key in queues} == labels
+    assert injection.labels["kueue.x-k8s.io/podset"] == "main"
