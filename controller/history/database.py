@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import sqlite3
 import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,9 +17,15 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from controller.history.schema import META, TABLES, VERSION, Statement
 
+try:
+    import sqlite3
+except ImportError:  # a Python without it serves, too: the history may be off, or in PostgreSQL
+    sqlite3 = None  # type: ignore[assignment]
+
 Row = Sequence[Any]
 BUSY_SECONDS: Final = 5.0
-_CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_CORRUPT: Final = (11, 26)
+"""SQLITE_CORRUPT and SQLITE_NOTADB."""
 _STEPS_BETWEEN_CHECKS: Final = 20_000
 PRUNED_AT_ONCE: Final = 500
 FILE: Final = "history.sqlite"
@@ -59,6 +64,8 @@ class Sqlite:
     def __init__(self, path: Path, *, shared: bool = False, read_only: bool = False, seconds: float = 0.0) -> None:
         """Opens the file, and makes the tables unless it is ``read_only``; a query ends after so many seconds."""
         self.path = path
+        if sqlite3 is None:
+            raise DatabaseFailedError("this Python has no SQLite: use PostgreSQL for the history, or another image")
         with _failing(f"the history in {path}"):
             mode = "ro" if read_only else "rwc"
             self._connection = sqlite3.connect(
@@ -305,7 +312,7 @@ def _failing(what: str) -> Iterator[None]:
             raise DatabaseFailedError(f"{what}: the query took too long: ask for a shorter time") from error
         raise DatabaseFailedError(f"{what}: {error}") from error
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _CORRUPT:
+        if getattr(error, "sqlite_errorcode", _CORRUPT[0]) & 0xFF in _CORRUPT:
             raise CorruptError(f"{what}: {error}") from error
         raise DatabaseFailedError(f"{what}: {error}") from error
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,6 +132,18 @@ def test_a_file_that_is_no_database_is_found_when_it_is_opened(tmp_path: Path, d
             Sqlite(path)
     else:
         Sqlite(path).close()
+
+
+def test_a_python_without_sqlite_serves_without_a_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image may leave it out: `serve` imports this module whether the history is on or not."""
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    found = importlib.util.find_spec("controller.history.database")
+    assert found is not None
+    assert found.loader is not None
+    anew = importlib.util.module_from_spec(found)
+    found.loader.exec_module(anew)
+    with pytest.raises(anew.DatabaseFailedError, match="this Python has no SQLite"):
+        anew.Sqlite(tmp_path / "history.sqlite")
 
 
 def test_old_workloads_are_deleted_and_then_the_oldest_while_the_file_is_too_large(tmp_path: Path) -> None:
