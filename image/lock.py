@@ -25,6 +25,7 @@ PACKAGES = {
         "liblzma5",
         "libpython3.13-minimal",
         "libpython3.13-stdlib",
+        "libsqlite3-0",
         "libssl3t64",
         "libstdc++6",
         "libuuid1",
