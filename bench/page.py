@@ -165,24 +165,45 @@ async def calls(served: ProcessUnderTest, session: aiohttp.ClientSession, second
     return took
 
 
-async def view(served: ProcessUnderTest, session: aiohttp.ClientSession, number: int, read: list[int]) -> None:
+async def view(page: str, session: aiohttp.ClientSession, number: int, read: list[int]) -> None:
     """One viewer: reads its stream, and now and then a page of a line."""
     headers = {"Authorization": "Bearer admin", "Accept-Encoding": "gzip"}
 
     async def lines() -> None:
         while True:
             queue = f"cq-{number * 7 % 50:04}"
-            async with session.get(f"{served.page}/api/queues/{queue}/line?limit=100", headers=headers) as answer:
+            async with session.get(f"{page}/api/queues/{queue}/line?limit=100", headers=headers) as answer:
                 await answer.read()
             await asyncio.sleep(2.0)
 
     reading = asyncio.create_task(lines())
     try:
-        async with session.get(f"{served.page}/api/stream?topic=queues&topic=cohorts", headers=headers) as answer:
+        async with session.get(f"{page}/api/stream?topic=queues&topic=cohorts", headers=headers) as answer:
             async for chunk in answer.content.iter_any():
                 read[0] += len(chunk)
     finally:
         reading.cancel()
+
+
+async def viewing(served: ProcessUnderTest, viewers: int) -> asyncio.subprocess.Process:
+    """Starts viewers in a process of their own: what they cost there must not delay the caller."""
+    command = [sys.executable, "-m", "bench.page", "--view", served.page, "--viewers", str(viewers)]
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+
+
+async def views(page: str, viewers: int) -> None:
+    """Reads as so many viewers until the input ends; prints how many bytes they have read."""
+    read = [0]
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), auto_decompress=False) as session:
+        looking = [asyncio.create_task(view(page, session, each, read)) for each in range(viewers)]
+        await reader.read()
+        for each in looking:
+            each.cancel()
+        await asyncio.gather(*looking, return_exceptions=True)
+    print(read[0], flush=True)
 
 
 async def admission(served: ProcessUnderTest, viewers: int, turns: int, seconds: float) -> None:
@@ -194,15 +215,15 @@ async def admission(served: ProcessUnderTest, viewers: int, turns: int, seconds:
         await calls(served, session, 2.0)
         for turn in range(2 * turns):
             watched = turn % 2 == 1
-            looking = [asyncio.create_task(view(served, session, each, read)) for each in range(viewers * watched)]
+            looking = await viewing(served, viewers) if watched else None
             await asyncio.sleep(2.0)
             before, _ = await served.ask("usage")
             found[watched].append(await calls(served, session, seconds))
             after, memory = await served.ask("usage")
             used[watched] += after - before
-            for each in looking:
-                each.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
+            if looking is not None:
+                told, _ = await looking.communicate()
+                read[0] += int(told)
     p99 = {each: statistics.median(quantile(turn, 0.99) for turn in found[each]) for each in found}
     p50 = {each: statistics.median(quantile(turn, 0.5) for turn in found[each]) for each in found}
     print(f"admission without viewers  p50 {p50[False] * 1e3:.1f} ms, p99 {p99[False] * 1e3:.1f} ms")
@@ -317,7 +338,11 @@ async def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--view", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.view:
+        await views(given.view, given.viewers)
+        return
     if given.serve:
         await serve(given.queues, given.workloads)
         return

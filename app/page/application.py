@@ -151,7 +151,9 @@ class PageApplication:
             case ["clusters"]:
                 return questions.clusters(rights)
             case ["usage"]:
-                return questions.usage(rights, one("by", "queue"), _days(one("days", "7")), one("namespace"))
+                return questions.usage(
+                    rights, one("by", "queue"), _days(one("days", "7")), one("namespace"), one("group")
+                )
             case ["queues", name]:
                 return answers.cluster_queue(rights, name)
             case ["queues", name, "line"]:

@@ -17,6 +17,7 @@ import structlog
 import yaml
 
 from api import resources, visibility
+from api.names import Condition
 from api.objects import Key, Raw
 from api.visibility import Page, VisibilityRequest
 from app.limits import RefusedCallError
@@ -41,6 +42,7 @@ log = structlog.get_logger("seiretsu.page")
 
 MOST_EVENTS: Final = 200
 MOST_FOUND: Final = 20
+MOST_PREEMPTED: Final = 500
 LONGEST_YAML: Final = 512 * 1024
 """Characters of the JSON: a larger object is not shown."""
 SCANNED: Final = 200
@@ -204,14 +206,22 @@ class JobAnswers:
                 return {"rows": _of_history(found, sight), "since": over.start}
             except DatabaseFailedError as error:
                 log.warning("The page shows preemptions without the history", error=str(error))
-        uids = {each.uid: key for key, each in self.caches.decoded.items()}
-        raws = [
-            raw
-            for key, each in self.caches.decoded.items()
-            if each.condition("Preempted") is not None and (raw := self.caches.workloads.get(key)) is not None
-        ]
-        await asyncio.sleep(0)
-        return {"rows": preemptions.rows(raws[:1000], uids.get, sight, self._job_of), "since": None}
+        uids, raws = await in_pieces(self._preempted())
+        return {"rows": preemptions.rows(raws, uids.get, sight, self._job_of), "since": None}
+
+    def _preempted(self) -> Generator[None, None, tuple[dict[str, Key], list[Raw]]]:
+        """Returns the Workloads that show a preemption, and all Workloads by their uids."""
+        uids, raws = dict[str, Key](), list[Raw]()
+        for number, key in enumerate(tuple(self.caches.decoded)):
+            if number % SCANNED == SCANNED - 1:
+                yield
+            each, raw = self.caches.get(key), self.caches.workloads.get(key)
+            if each is None or raw is None:
+                continue
+            uids[each.uid] = key
+            if len(raws) < MOST_PREEMPTED and each.condition(Condition.PREEMPTED) is not None:
+                raws.append(raw)
+        return uids, raws
 
 
 def _yaml(raw: Raw) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Final
 
 from api import resources
@@ -32,6 +32,8 @@ from core.wire import decode
 MOST_PLAYED: Final = 2_000
 """Workloads in the cohorts of a question: half a second of CPU."""
 MOST_EDITS: Final = 50
+SCANNED: Final = 1_000
+"""So many workloads are looked at between two pauses."""
 MOST_SERIES: Final = 12
 LONGEST_DAYS: Final = 400.0
 DAY: Final = 86_400.0
@@ -98,12 +100,7 @@ class QuestionAnswers:
         """Returns the worker clusters of MultiKueue, whether they are connected, and how many jobs went to each."""
         await rights.require("list", resources.MULTIKUEUE_CLUSTERS)
         everywhere = await rights.may("list", resources.WORKLOADS)
-        went, offered = Counter[str](), Counter[str]()
-        for each in self.caches.state.workloads.values() if everywhere else ():
-            if each.cluster_name:
-                went[each.cluster_name] += 1
-            else:
-                offered.update(each.nominated)
+        went, offered = await in_pieces(self._dispatched()) if everywhere else (Counter[str](), Counter[str]())
         rows = []
         for raw in self.caches.stores[resources.MULTIKUEUE_CLUSTERS]:
             name = raw["metadata"]["name"]
@@ -119,8 +116,20 @@ class QuestionAnswers:
             )
         return {"rows": sorted(rows, key=lambda row: row["name"])}
 
-    async def usage(self, rights: Rights, by: str, days: float, namespace: str) -> Raw:
-        """Returns use and quota over time, from the history."""
+    def _dispatched(self) -> Generator[None, None, tuple[Counter[str], Counter[str]]]:
+        """Counts the workloads that went to each worker cluster, and those that are offered to it."""
+        went, offered = Counter[str](), Counter[str]()
+        for number, each in enumerate(tuple(self.caches.state.workloads.values())):
+            if number % SCANNED == SCANNED - 1:
+                yield
+            if each.cluster_name:
+                went[each.cluster_name] += 1
+            else:
+                offered.update(each.nominated)
+        return went, offered
+
+    async def usage(self, rights: Rights, by: str, days: float, namespace: str, group: str = "") -> Raw:
+        """Returns use and quota over time, from the history; of one group, or of those that used most."""
         if self._reader is None:
             raise RefusedCallError(404, "there is no history: an administrator must set history.enabled")
         if by not in set(GroupedBy) or not 0 < days <= LONGEST_DAYS:
@@ -141,6 +150,10 @@ class QuestionAnswers:
             used, nominal, waiting = await self._reader.ask(asked)
         except DatabaseFailedError as error:
             raise RefusedCallError(503, str(error)) from None
+        if group:
+            used, nominal, waiting = (
+                {key: values for key, values in each.items() if key[0] == group} for each in (used, nominal, waiting)
+            )
         times = [over.part(number)[0] for number in range(over.parts)]
         lengths = [over.part(number)[1] - over.part(number)[0] for number in range(over.parts)]
         return {

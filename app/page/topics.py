@@ -19,7 +19,7 @@ from controller.cache.caches import Caches, either
 from core.model import Workload
 from core.page import overview
 
-STEP: Final = 20
+STEP: Final = 8
 """So many rows are computed between two pauses."""
 NEIGHBOURS: Final = 50
 """So many rows of other queues of a cohort, whose lent quota may have changed, are computed in one pass."""

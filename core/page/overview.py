@@ -6,7 +6,7 @@ the page can draw and add them, and a row has what is wrong first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from api.names import Condition
@@ -15,7 +15,7 @@ from core.quota.node import QueueNode
 from core.quota.shares import share
 from core.quota.usage import Reservation
 from core.state.queries import cohort_share, pending, shown_share
-from core.state.queue_status import holders, local_queue_condition, pending_for, reservations, used
+from core.state.queue_status import holders, local_queue_condition, pending_for, used
 from core.state.state import State
 
 LONGEST_MESSAGE: Final = 512
@@ -30,7 +30,8 @@ def queue_row(state: State, name: str, empty: Collection[str] = ()) -> Raw | Non
     if queue is None:
         return None
     node = state.reservations.node(name)
-    held = reservations(state, name)
+    held = node.reserved.values() if node is not None else ()
+    late = [each for each in held if not is_ready(each)]
     condition = state.reservations.active_condition(name)
     waiting = pending(state, name)
     return {
@@ -41,8 +42,9 @@ def queue_row(state: State, name: str, empty: Collection[str] = ()) -> Raw | Non
         "wrong": [*_wrong(condition.active, condition.message), *_without_nodes(queue, empty)],
         "pending": waiting.active + waiting.inadmissible,
         "inadmissible": waiting.inadmissible,
-        **_counted(held),
-        "cells": [] if node is None else list(_cells(node, held)),
+        "running": len(held) - len(late),
+        "notReady": len(late),
+        "cells": [] if node is None else list(_cells(node, late)),
         **({} if node is None or state.policy.fair_sharing is None else {"weight": node.weight, "share": _share(node)}),
     }
 
@@ -71,6 +73,7 @@ def local_queue_row(state: State, key: Key) -> Raw | None:
         return None
     condition = local_queue_condition(state, queue)
     held = holders(state, key) if queue.cluster_queue in state.reservations.cluster_queues else []
+    late = [each for each in held if not is_ready(each)]
     return {
         "name": key.name,
         "namespace": key.namespace,
@@ -78,8 +81,9 @@ def local_queue_row(state: State, key: Key) -> Raw | None:
         "active": condition.active,
         "wrong": _wrong(condition.active, condition.message),
         "pending": pending_for(state, key),
-        **_counted(held),
-        "cells": list(_local_cells(held)),
+        "running": len(held) - len(late),
+        "notReady": len(late),
+        "cells": list(_local_cells(held, late)),
     }
 
 
@@ -120,14 +124,9 @@ def _without_nodes(queue: ClusterQueue, empty: Collection[str]) -> list[str]:
     return [f"no node has the labels of flavor {name}: pods that are admitted there stay Pending" for name in named]
 
 
-def _counted(held: Iterable[Reservation]) -> Raw:
-    ready = [is_ready(each) for each in held]
-    return {"running": sum(ready), "notReady": len(ready) - sum(ready)}
-
-
-def _cells(node: QueueNode, held: list[Reservation]) -> Iterable[Raw]:
-    """Yields each flavor-resource in the order of the specification."""
-    running = used(each for each in held if is_ready(each))
+def _cells(node: QueueNode, late: list[Reservation]) -> Iterable[Raw]:
+    """Yields each flavor-resource in the order of the specification; ``late`` are those that are not ready."""
+    waiting = used(late)
     for group in node.spec.groups:
         for flavor in group.flavors:
             for resource in group.resources:
@@ -135,24 +134,24 @@ def _cells(node: QueueNode, held: list[Reservation]) -> Iterable[Raw]:
                 if fr not in node.quotas:
                     continue
                 quota, total = node.quotas[fr], node.usage.get(fr, 0)
+                not_ready = min(total, waiting.get(fr, 0))
                 yield {
                     "flavor": flavor,
                     "resource": resource,
                     "nominal": quota.nominal,
-                    "used": min(total, running.get(fr, 0)),
-                    "notReady": max(0, total - running.get(fr, 0)),
+                    "used": total - not_ready,
+                    "notReady": not_ready,
                     "borrowed": max(0, total - quota.nominal) if node.parent is not None else 0,
                     "lent": lent(node, fr),
                     "most": node.potential(fr),
                 }
 
 
-def _local_cells(held: list[Reservation]) -> Iterable[Raw]:
-    total: Mapping[FlavorResource, int] = used(held)
-    running = used(each for each in held if is_ready(each))
-    for fr, amount in sorted(total.items()):
-        mine = running.get(fr, 0)
-        yield {"flavor": fr.flavor, "resource": fr.resource, "used": mine, "notReady": amount - mine}
+def _local_cells(held: list[Reservation], late: list[Reservation]) -> Iterable[Raw]:
+    waiting = used(late)
+    for fr, amount in sorted(used(held).items()):
+        not_ready = waiting.get(fr, 0)
+        yield {"flavor": fr.flavor, "resource": fr.resource, "used": amount - not_ready, "notReady": not_ready}
 
 
 def _share(node: QueueNode) -> int:

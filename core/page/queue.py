@@ -22,7 +22,7 @@ from core.quota.usage import Reservation
 from core.state.queue_status import why_waiting
 from core.state.state import State
 
-STEP: Final = 25
+STEP: Final = 4
 """So many workloads are described between two pauses."""
 Steps = Generator[None, None, list[Raw]]
 ForecastOf = Callable[[Key], StartForecast | None]

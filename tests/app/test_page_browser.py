@@ -6,6 +6,7 @@ Screenshots are kept in ``build/page``: look at them after a change.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -99,7 +100,7 @@ def opened(browser: Browser, served: ServedCluster) -> Iterator[Callable[..., Pa
 
     def open_(path: str = "", *, token: str = "admin", size: str = "wide", theme: Any = "light") -> Page:
         width, height = SIZES[size]
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme, locale="en-US")
         context.set_default_timeout(PATIENCE * 1000)
         contexts.append(context)
         page = context.new_page()
@@ -220,3 +221,19 @@ def test_colours_can_be_chosen(opened: Callable[..., Page]) -> None:
     button.click()
     expect(button).to_have_attribute("title", "Colours: Dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+
+
+def test_use_over_time_is_drawn(opened: Callable[..., Page]) -> None:
+    page = opened()
+    expect(page.locator("virtual-list .queue").first).to_be_visible()
+    page.evaluate("""async () => {
+      const { store } = await import('/ui/store.js');
+      const now = Date.now() / 1000;
+      const moment = (minute) => new Map([['vision cpu', 1000 * minute], ['speech cpu', 40_000 - 500 * minute]]);
+      store.seen = Array.from({ length: 60 }, (_, minute) => [now - 60 * (60 - minute), moment(minute)]);
+      location.hash = '#/usage';
+    }""")
+    chart = page.locator(".uplot")
+    expect(chart).to_have_attribute("aria-label", re.compile("cpu in use: vision .* speech .* at the end"))
+    assert page.locator(".uplot canvas").evaluate("(each) => each.width > 200 && each.height > 100")
+    page.screenshot(path=SHOTS / "usage-chart.png")

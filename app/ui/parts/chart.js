@@ -19,7 +19,7 @@ export function chart(place, { times, series, quota, label, say }) {
   function begin() {
     const order = series.map((_, number) => series.length - 1 - number);
     const options = {
-      width: Math.max(240, place.clientWidth), height: 240, padding: [12, 16, 0, 0], legend: { show: false },
+      width: Math.max(240, place.clientWidth - 2.5 * parseFloat(getComputedStyle(document.documentElement).fontSize)), height: 240, padding: [12, 16, 0, 0], legend: { show: false },
       cursor: { drag: { x: false, y: false }, points: { show: false } },
       scales: { y: { range: (_, low, high) => [0, (high || 1) * 1.08] } },
       axes: [axis, { ...axis, size: 76, values: (_, ticks) => ticks.map(say) }],

@@ -9,7 +9,8 @@ import { store } from '../store.js';
 import { queueLink, state, waits } from './overview.js';
 
 const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
-const TABS = [['line', 'Waiting'], ['running', 'Running'], ['queues', 'LocalQueues'], ['settings', 'Settings']];
+const TABS = [['line', 'Waiting'], ['running', 'Running'], ['queues', 'LocalQueues'], ['history', 'History'], ['settings', 'Settings']];
+const HISTORY_DAYS = 7;
 
 export const jobLink = (row) => `#/jobs/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
 const jobName = (row) => (row.hidden ? h('span', { class: 'dim' }, 'a workload of another namespace') : [h('a', { href: jobLink(row) }, row.job || row.name), h('span', { class: 'dim' }, ` ${row.namespace}/${row.queue}`)]);
@@ -84,7 +85,7 @@ export function queue({ me, parts, query }) {
   const name = parts.join('/');
   const head = h('div', { class: 'head' }), cells = h('div', { class: 'cells wide' }), tabs = h('div', { class: 'tabs', role: 'tablist', 'aria-label': 'Parts of the queue' });
   const panel = h('div', { role: 'tabpanel', id: 'part', tabindex: '0', 'aria-labelledby': 'tab-line' }), trouble = h('div');
-  let about = null, chosen = query.get('part') ?? 'line', version = null, found = null, shown = '';
+  let charts = [], about = null, chosen = query.get('part') ?? 'line', version = null, found = null, shown = '';
 
   const row = () => (local ? store.namespaces.get(name) : store.queues.get(name)) ?? about?.row;
 
@@ -96,14 +97,15 @@ export function queue({ me, parts, query }) {
     if (part === 'line' || part === 'running') {
       show(panel, trouble, list);
       found = pages(path, part, part === 'line' ? waitingRow : runningRow, list, trouble);
-    } else if (part === 'queues') show(panel, h('ul', { class: 'plain' }, (about?.localQueues ?? []).map((each) => h('li', { class: 'pad' }, h('a', { href: queueLink(each) }, `${each.namespace}/${each.name}`), ' ', waits(each.pending), h('span', { class: 'dim' }, ` ${each.running} running`)))));
+    } else if (part === 'history') history();
+    else if (part === 'queues') show(panel, h('ul', { class: 'plain' }, (about?.localQueues ?? []).map((each) => h('li', { class: 'pad' }, h('a', { href: queueLink(each) }, `${each.namespace}/${each.name}`), ' ', waits(each.pending), h('span', { class: 'dim' }, ` ${each.running} running`)))));
     else show(panel, about?.spec ? settings(about.spec) : null);
     tab();
   }
 
   function tab() {
     const row_ = row(), counts = { line: row_?.pending, running: row_ && row_.running + row_.notReady, queues: about?.localQueues?.length };
-    const offered = TABS.filter(([part]) => !local || part === 'line' || part === 'running');
+    const offered = TABS.filter(([part]) => (part === 'history' ? me.history : !local || part === 'line' || part === 'running'));
     const text = JSON.stringify([counts, chosen]);
     if (text === shown) return;
     shown = text;
@@ -114,6 +116,34 @@ export function queue({ me, parts, query }) {
       choose(next);
       document.getElementById(`tab-${next}`).focus();
     } }, title, counts[part] !== undefined && h('span', { class: 'dim' }, ` ${counts[part].toLocaleString('en')}`))));
+  }
+
+  // Use, quota and how many waited, of the last days.
+  async function history() {
+    show(panel, h('p', { class: 'loading' }, 'Loading'));
+    charts.forEach((each) => each.destroy());
+    charts = [];
+    try {
+      const { chart } = await import('../parts/chart.js');
+      const asked = { by: local ? 'localqueue' : 'queue', group: name, days: HISTORY_DAYS, namespace: local ? parts[0] : me.may.workloads ? '' : me.namespaces[0] ?? '' };
+      const told = await get(['usage'], asked);
+      if (chosen !== 'history') return;
+      show(panel);
+      for (const resource of [...new Set(told.used.map((each) => each.resource))].sort()) {
+        const place = h('div', { class: 'chart' }), quotas = told.nominal.filter((each) => each.resource === resource);
+        panel.append(h('h3', { class: 'pad' }, `${short(resource)} in use, the last ${HISTORY_DAYS} days`), place);
+        charts.push(chart(place, { times: told.times, label: `${short(resource)} in use`, say: (value) => amount(resource, value), series: told.used.filter((each) => each.resource === resource).map((each) => ({ name: each.flavor, values: each.values })), quota: quotas.length ? quotas.map((each) => each.values).reduce((a, b) => a.map((value, number) => value + b[number])) : null }));
+      }
+      if (told.waiting.length) {
+        const place = h('div', { class: 'chart' });
+        panel.append(h('h3', { class: 'pad' }, 'Workloads that waited'), place);
+        charts.push(chart(place, { times: told.times, label: 'Workloads that waited', say: (value) => value.toFixed(value < 10 ? 1 : 0), series: told.waiting.map((each) => ({ name: 'waiting', values: each.values })), quota: null }));
+      }
+      if (!charts.length) show(panel, h('p', { class: 'pad dim' }, 'Nothing was in use, and nothing waited.'));
+      charts.forEach((each) => each.begin());
+    } catch (error) {
+      show(panel, h('p', { class: 'problem', role: 'alert' }, error.message));
+    }
   }
 
   async function read() {
