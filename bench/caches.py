@@ -20,6 +20,7 @@ from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 import orjson
 import uvloop
@@ -37,7 +38,7 @@ from bench.webhook import PATHS, review
 from certs import pki
 from certs.live import LiveContext
 from controller import settings as controller_settings
-from controller.cache.caches import lean
+from controller.cache.caches import lean, selected
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.reflector import Reflector
@@ -217,27 +218,33 @@ def _racks(kind: str, spec: Raw, number: int) -> Raw:
 
 
 def _serve(made: Mapping[str, tuple[Callable[[int], Raw], int]], pipe: Pipe) -> None:
-    """The server's process: every request is answered with the initial state of a watch. ``made``: by the resource, how
-    an object is made, and how many there are.
+    """The server's process: every request is answered with the initial state of a watch, of the objects that its label
+    selector selects. ``made``: by the resource, how an object is made, and how many there are.
     """
-    streams: dict[bytes, list[bytes]] = {}
+    streams: dict[str, list[tuple[Raw, bytes]]] = {}
     for plural, (make, count) in made.items():
-        lines = [orjson.dumps({"type": "ADDED", "object": make(number)}) + b"\n" for number in range(count)]
-        lines.append(_end(count))
-        streams[plural.encode()] = lines
+        lines = streams[plural] = []
+        for number in range(count):
+            found = make(number)
+            labels: Raw = {"metadata": {"labels": found["metadata"].get("labels")}}
+            lines.append((labels, orjson.dumps({"type": "ADDED", "object": found}) + b"\n"))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-        asked = head.split(b"?", 1)[0].rsplit(b"/", 1)[-1]
-        for line in streams.get(asked, (_end(0),)):
+        asked = urlsplit(head.split(b" ", 2)[1].decode())
+        selects = selected(parse_qs(asked.query).get("labelSelector", [""])[0])
+        known = streams.get(asked.path.rsplit("/", 1)[-1], [])
+        for line in (*(line for labels, line in known if selects(labels)), _end(len(known))):
             writer.write(b"%x\r\n%b\r\n" % (len(line), line))
             await writer.drain()
         await reader.read()
 
     async def listen() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        pipe.send((server.sockets[0].getsockname()[1], sum(len(line) for lines in streams.values() for line in lines)))
+        pipe.send(
+            (server.sockets[0].getsockname()[1], sum(len(line) for lines in streams.values() for _, line in lines))
+        )
         await server.serve_forever()
 
     asyncio.run(listen())

@@ -76,7 +76,7 @@ def others(pods: Iterable[Raw]) -> dict[str, Requests]:
     for each in (used_of_node(raw) for raw in pods if not asks_for_topology(raw["metadata"].get("annotations"))):
         if each is not None:
             found.add(*each)
-    return found.take_changed()
+    return {node: found.used(node) for node in found.take_changed()}
 
 
 def amounts(raw: Raw) -> Requests:

@@ -98,8 +98,8 @@ class ClusterState:
         self._count()
 
     def _count(self) -> None:
-        for name, used in self._others.take_changed().items():
-            self.state.set_other_pods(name, used)
+        for name in self._others.take_changed():
+            self.state.set_other_pods(name, self._others.used(name))
 
     def namespace(self, name: str, labels: Raw | None = None) -> None:
         """A namespace; it bears the label that every one has."""

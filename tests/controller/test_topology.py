@@ -217,7 +217,7 @@ async def test_a_pod_that_changed_before_it_was_gone_is_not_counted_when_its_wor
     world.see(pod("a", annotations=ASKS, **leaving), event="DELETED", version=3)
     assert world.topology._placed == {}
     world.workload("w", "DELETED", version=2)
-    assert world.topology.others.take_changed() == {}
+    assert world.topology.others.take_changed() == ()
     assert world.known[1] == {}
 
 

@@ -34,8 +34,8 @@ def test_each_changed_node_is_reported_once_with_its_sum() -> None:
     others.add("b", {"cpu": 1})
     others.add("a", {"cpu": 3})
     others.remove("b", {"cpu": 1})
-    assert others.take_changed() == {"a": {"cpu": 5, "pods": 2}, "b": {}}
-    assert others.take_changed() == {}
+    assert {node: others.used(node) for node in others.take_changed()} == {"a": {"cpu": 5, "pods": 2}, "b": {}}
+    assert others.take_changed() == ()
 
 
 @given(PODS, st.lists(st.integers(0, 11), max_size=12, unique=True))
@@ -47,11 +47,11 @@ def test_after_any_history_the_sums_are_those_of_the_pods_that_are_left(
     reported: dict[str, Requests] = {}
     for node, requests in pods:
         others.add(node, requests)
-    reported |= others.take_changed()
+    reported |= {node: others.used(node) for node in others.take_changed()}
     gone = [index for index in removed if index < len(pods)]
     for index in gone:
         others.remove(*pods[index])
-    reported |= others.take_changed()
+    reported |= {node: others.used(node) for node in others.take_changed()}
     afresh: dict[str, Counter[str]] = {}
     for index, (node, requests) in enumerate(pods):
         if index not in gone:
