@@ -31,6 +31,7 @@ from core.wire import decode, pod_requests
 from core.wire.decode import WorkloadContext
 from core.workload.actions import LifePolicy, PodsReadyPolicy
 from core.workload.priority import KUBE_SYSTEM
+from core.workload.time_sharing import TimeSharingPolicy
 from core.workload.transitions import Backoff
 
 if TYPE_CHECKING:  # the values alone do not need the models of the Configuration (pydantic)
@@ -208,6 +209,8 @@ class ControllerSettings:
     remembers_run_times: bool = False
     history: HistorySettings | None = None
     """What is recorded of workloads, and where; None records nothing."""
+    time_sharing: TimeSharingPolicy | None = None
+    """When workloads give way to others of the same priority; None: never."""
     population: PopulationPolicy | None = None
     """Which LocalQueues namespaces get by themselves; None creates none."""
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
@@ -298,7 +301,21 @@ def from_configuration(
         history=_history(configuration),
         notifications=_notifications(configuration),
         population=_population(configuration),
+        time_sharing=_time_sharing(configuration),
         recorder=_recorder(configuration),
+    )
+
+
+def _time_sharing(configuration: Configuration) -> TimeSharingPolicy | None:
+    section = configuration.seiretsu.time_sharing
+    seconds, chosen = section.interval.total_seconds(), section.workload_selector
+    if not seconds:
+        return None
+    return TimeSharingPolicy(
+        seconds,
+        section.negative_boost,
+        decode.selector(chosen.model_dump(by_alias=True, exclude_none=True) if chosen is not None else None),
+        section.max_workload_priority,
     )
 
 

@@ -251,6 +251,7 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/reconcilers/node_failures.py:NodeFailures._end": ("end a pod that waits for its node",),
     "controller/reconcilers/topology_ungater.py:TopologyUngater._write": ("fence a pod", "give a pod its domain"),
     "controller/reconcilers/failure_recovery.py:FailureRecovery._end": "decided again: test_failure_recovery.py",
+    "controller/reconcilers/time_sharing.py:TimeSharing.reconcile": "a priority: decided again from the admission",
     "controller/reconcilers/population.py:Population._create": "LocalQueues of namespaces: created again if missing",
     "controller/reconcilers/mirror.py:QueueMirror.reconcile": "copies of queues: no quota depends on it",
     "controller/scheduling/usage.py:UsageSampler.sample": "usage in the past: order, not quota, depends on it",

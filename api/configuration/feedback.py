@@ -16,6 +16,7 @@ from api.configuration.history import History
 from api.configuration.notifications import Notifications
 from api.configuration.population import Population
 from api.configuration.recorder import Recorder
+from api.configuration.time_sharing import TimeSharing
 from api.configuration.ui import Ui
 from api.v1beta2.base import LabelSelector
 
@@ -114,6 +115,8 @@ class SeiretsuSection(Section):
     """LocalQueues that namespaces get by themselves."""
     recorder: Recorder = Field(default_factory=Recorder)
     """Whether the decisions of each cycle are recorded."""
+    time_sharing: TimeSharing = Field(default_factory=TimeSharing)
+    """Workloads that have run for long give way."""
     system_priority_namespaces: list[str] = Field(default_factory=lambda: ["kube-system"])
     """Where the PriorityClasses of Kubernetes (`system-`) of pods order the queue; `*` is everywhere, as in Kueue."""
     terminating_pods_timeout: Duration = timedelta(minutes=5)

@@ -272,6 +272,16 @@ def _history(configuration: Configuration) -> Iterator[FieldError]:
         yield invalid("seiretsu.recorder.directory", recorder.directory, "must be an absolute path")
 
 
+def _time_sharing(configuration: Configuration) -> Iterator[FieldError]:
+    section, path = configuration.seiretsu.time_sharing, "seiretsu.timeSharing"
+    yield from _negative(f"{path}.interval", section.interval)
+    if section.interval > timedelta() and not configuration.feature_gates.get("PriorityBoost"):
+        yield forbidden(f"{path}.interval", "needs the feature gate PriorityBoost: without it the boost has no effect")
+    if section.workload_selector is not None:
+        selector = section.workload_selector.model_dump(by_alias=True, exclude_none=True)
+        yield from syntax.label_selector(f"{path}.workloadSelector", selector)
+
+
 def _population(configuration: Configuration) -> Iterator[FieldError]:
     section = configuration.seiretsu.population
     name, path = section.local_queue_name, "seiretsu.population"
@@ -306,4 +316,5 @@ _RULES: Final[tuple[Callable[[Configuration], Iterator[FieldError]], ...]] = (
     _feedback,
     _notifications,
     _population,
+    _time_sharing,
 )

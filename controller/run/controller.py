@@ -55,6 +55,7 @@ from controller.reconcilers.pod_owners import PodOwnerReconciler
 from controller.reconcilers.population import Population
 from controller.reconcilers.provisioning import Provisioning
 from controller.reconcilers.queues import QueueStatuses
+from controller.reconcilers.time_sharing import TimeSharing
 from controller.reconcilers.topology import TopologyNodes
 from controller.reconcilers.topology_ungater import TopologyUngater
 from controller.reconcilers.variants import Variants
@@ -219,6 +220,9 @@ class Controller:
             self.failure_recovery = FailureRecovery(self.caches, writer, client, people)
         self.ungater = TopologyUngater(self.caches, writer, client, self.metrics)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
+        self.time_sharing: TimeSharing | None = None
+        if (shared := self.settings.time_sharing) is not None:
+            self.time_sharing = TimeSharing(self.caches, writer, Events(self._recorder, WORKLOADS), shared)
         self.population: Population | None = None
         if (wanted := self.settings.population) is not None:
             people = Events(self._recorder, WORKLOADS)
@@ -394,6 +398,10 @@ class Controller:
         for each in (self.waiting, self.not_running):
             for _ in each.everything():
                 await asyncio.sleep(0)
+        if self.time_sharing is not None:
+            self.time_sharing.connect()
+            for _ in self.time_sharing.everything():
+                await asyncio.sleep(0)
         if self.population is not None:
             self.population.connect()
             for _ in self.population.everything():
@@ -419,6 +427,8 @@ class Controller:
             if self.history is not None:
                 group.create_task(self.history.run(), name="history")
             group.create_task(self.mirror.run(), name="queue-mirror")
+            if self.time_sharing is not None:
+                group.create_task(self.time_sharing.run(), name="time-sharing")
             if self.population is not None:
                 group.create_task(self.population.run(), name="population")
             if self.notifications is not None:
