@@ -177,7 +177,9 @@ def _simulated(
         hint = "" if run_for is not None else "; --run-for DURATION sets how much longer each workload runs"
         return When(job, "unknown", f"{start.unknown}{hint}")
     assumed = f"if each workload runs {span(run_for)} more (as asked for)" if run_for is not None else start.rests_on
-    words = f"{assumed}, and no other is created" if run_for is None else f"{assumed} and no other is created"
+    words = (
+        f"from {assumed}; no other is taken to be created" if run_for is None else f"{assumed} and no other is created"
+    )
     return When(job, "simulated", words, start.p50, interval=(start.p10, start.p90))
 
 
