@@ -187,6 +187,14 @@ async def test_a_pod_more_than_admitted_evicts_the_workload_within_a_second(worl
     assert [each.reason for each in world.told.events] == ["EvictedDueToPodsWithoutQuota"]
 
 
+async def test_pods_of_a_template_that_asks_for_more_evict_the_workload(world: World) -> None:
+    """As when the template of an object below the job is changed (a RayCluster, a StatefulSet of a LeaderWorkerSet)."""
+    world.caches.cluster_queues.observe("ADDED", covers("cq", "cpu"))
+    world.see(pod("a"), pod("b"), pod("c", cpu="2"))
+    await world.after(SECOND)
+    assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
+
+
 @pytest.mark.parametrize("finished", [False, True])
 async def test_a_workload_that_changes_while_its_eviction_waits_is_decided_again(world: World, finished: bool) -> None:
     """An eviction that was decided before the turn would take such a change back, or be refused."""
