@@ -38,7 +38,7 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.scheduling.cycle import schedule
 from core.state.drain import drain
 from core.state.state import State
@@ -309,13 +309,13 @@ def main() -> int:
         cohorts=50,
         pending=100_000,
         admitted=20_000,
-        policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES),
+        policy=SchedulingPolicy(fair_sharing=tuple(Strategy)),
     )
     report("cycle with fair sharing, 1,000 queues, 100,000 pending", cycles(state)[0], "ms", 50)
     state = cluster(queues=1000, cohorts=50, pending=100_000, admitted=20_000, full=True)
     report("cycle when all is in use, nothing fits and nobody may be preempted", cycles(state)[0], "ms")
     report("preemption, 200 victims of 1,000 candidates, classical", preemption(SchedulingPolicy()), "ms", 20)
-    fair = preemption(SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))
+    fair = preemption(SchedulingPolicy(fair_sharing=tuple(Strategy)))
     report("preemption, 200 victims of 1,000 candidates, fair sharing", fair, "ms", 20)
     state = cluster(queues=10, cohorts=1, pending=10_000, admitted=0)
     for name, queue in list(state.reservations.cluster_queues.items()):

@@ -23,7 +23,7 @@ from api.feature_gates import enabled
 from api.objects import key_of
 from bench.topology_lines import others
 from core.model import FlavorResource, Key, Plan, PodSetAssignment, Raw, Reserve, StayPending
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy, TopologyPolicy
+from core.model.policy import SchedulingPolicy, Strategy, TopologyPolicy
 from core.quota.active import COHORT_CYCLE
 from core.quota.placement import PlacementCapacity, needs_second_pass
 from core.quota.shares import share
@@ -86,7 +86,7 @@ def _policy(given: Raw) -> SchedulingPolicy:
     chosen: tuple[Strategy, ...] | None = None
     if given.get("fairSharing") is not None:
         strategies = given["fairSharing"].get("preemptionStrategies")
-        chosen = tuple(Strategy(name) for name in strategies) if strategies else DEFAULT_STRATEGIES
+        chosen = tuple(Strategy(name) for name in strategies) if strategies else tuple(Strategy)
     gates = given.get("featureGates") or {}
     return SchedulingPolicy(
         fair_sharing=chosen,

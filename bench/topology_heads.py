@@ -30,7 +30,7 @@ from core.model import (
     TopologyRequest,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, TopologyPolicy
+from core.model.policy import SchedulingPolicy, Strategy, TopologyPolicy
 from core.scheduling.cycle import schedule
 from core.state.state import State
 
@@ -115,7 +115,7 @@ def main() -> None:
         without, found = cycles(plain, placed)
         print(f"{name:58} {without:7.1f} {found:7.1f} {found / without:7.2f}", flush=True)
     policy = functools.partial(SchedulingPolicy, topology=TopologyPolicy())
-    for strategies, name in ((None, "classical"), (DEFAULT_STRATEGIES, "fair sharing")):
+    for strategies, name in ((None, "classical"), (tuple(Strategy), "fair sharing")):
         took = victims(policy(fair_sharing=strategies))
         print(f"{f'victims for a rack among 1,000 candidates, {name}':58} {took:15.1f}")
 

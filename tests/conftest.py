@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 
 from tests.effort import LONG, cases
-from tests.eventually import until
+from tests.eventually import PATIENCE, until
 
 if TYPE_CHECKING:
     from devcluster.controlplane import ControlPlane
@@ -74,7 +74,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
-"""`kubectl(*arguments, stdin=None, check=False, timeout=300.0)`, in the test's own namespace."""
+"""`kubectl(*arguments, stdin=None, check=False, timeout=2 * PATIENCE)`, in the test's own namespace."""
 
 
 @pytest.fixture
@@ -127,6 +127,7 @@ def kubectl(cluster: ControlPlane, namespace: str) -> Kubectl:
     """Real kubectl as the administrator, in the test's namespace unless its arguments name another."""
 
     def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+        options.setdefault("timeout", 2 * PATIENCE)  # more than `kubectl wait` gets, which reports what it waited for
         return cluster.kubectl("--namespace", namespace, *arguments, **options)  # type: ignore[arg-type]
 
     return run

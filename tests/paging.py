@@ -26,7 +26,7 @@ from controller.run.watched import rows
 from core.forecast.run_times import RunTimes
 from core.jobs.kinds.job import BATCH_JOB
 from core.model.forecast import StartForecast
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, TopologyPolicy
+from core.model.policy import SchedulingPolicy, Strategy, TopologyPolicy
 from core.scheduling.cycle import schedule
 from core.state.lookup import Lookup
 from core.state.state import State
@@ -94,7 +94,7 @@ class PagedCluster:
     """The objects of a cluster, as the caches have them."""
 
     policy: SchedulingPolicy = field(
-        default_factory=lambda: SchedulingPolicy(topology=TopologyPolicy(), fair_sharing=DEFAULT_STRATEGIES)
+        default_factory=lambda: SchedulingPolicy(topology=TopologyPolicy(), fair_sharing=tuple(Strategy))
     )
     users: dict[str, tuple[Right, ...]] = field(default_factory=lambda: {"admin": EVERYTHING})
     now: float = NOW

@@ -105,7 +105,7 @@ class Served:
         """Wait for the end; the exit code."""
         code = self.process.wait(timeout=within)
         for reader in self._readers:
-            reader.join(timeout=5)
+            reader.join(timeout=PATIENCE)
         return code
 
     def _read(self, stream: Any, into: list[str]) -> None:

@@ -45,12 +45,6 @@ class DeviceRules:
         """The capacities by which devices of this class count."""
         return self.capacities.get(device_class, ()) if self.consumable else ()
 
-    @property
-    def in_bytes(self) -> frozenset[str]:
-        """The resources whose amounts are printed as Ki, Mi, Gi where they are multiples: those of sources."""
-        sources = (each for found in (self.counters, self.capacities) for each in found.values())
-        return frozenset(source.resource for found in sources for source in found)
-
 
 def device_rules(mappings: Iterable[Raw], gates: Gates) -> DeviceRules:
     """Returns the rules of a Configuration. A class that two mappings name has the resource of the first, and the

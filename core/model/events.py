@@ -88,7 +88,7 @@ def excess_deleted() -> Event:
 
 def pod_terminated() -> Event:
     """On a pod that waits for a node which does not take it."""
-    return Event(NORMAL, "PodTerminatedByKueue", POD_TERMINATED)
+    return Event(NORMAL, names.Event.POD_TERMINATED, POD_TERMINATED)
 
 
 def finished_workload(workload: Key) -> Event:

@@ -19,9 +19,6 @@ class Strategy(enum.StrEnum):
     LESS_THAN_INITIAL_SHARE = "LessThanInitialShare"
 
 
-DEFAULT_STRATEGIES = (Strategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE, Strategy.LESS_THAN_INITIAL_SHARE)
-
-
 @dataclass(frozen=True, slots=True)
 class AdmissionFairSharing:
     """Order in a ClusterQueue by the decayed usage of its LocalQueues (KEP 4136). Times in seconds."""

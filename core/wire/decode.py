@@ -331,14 +331,6 @@ def variant_of(metadata: Raw) -> str:
     return str(above["uid"]) if _allowed_flavors(metadata) else ""
 
 
-def pod_owned(metadata: Raw) -> bool:
-    """Whether a Workload with this metadata belongs to one pod, and not to a group of pods."""
-    owners: list[Raw] = metadata.get("ownerReferences") or []
-    if len(owners) != 1 or (metadata.get("annotations") or {}).get(names.Annotation.IS_GROUP_WORKLOAD) == "true":
-        return False
-    return (owners[0]["apiVersion"], owners[0]["kind"]) == ("v1", "Pod")
-
-
 def _family(metadata: Raw, context: WorkloadContext) -> Raw:
     """The fields of a Workload that is admitted through variants, or of a variant. Variants that are left from when
     the feature gate was on are known as such without it, too.

@@ -14,7 +14,7 @@ from app.access import ALLOWED_SECONDS, DENIED_SECONDS, Reviews
 from app.visibility import FrontProxy, Visibility
 from controller.kube.errors import ApiError
 from controller.kube.flow.throttle import Throttle
-from core.model.policy import DEFAULT_STRATEGIES
+from core.model.policy import Strategy
 from core.state.lookup import Lookup
 from core.state.state import State
 from tests.app.test_visibility import ADMINISTRATOR, AUTHENTICATION, BASE, Reviewer, Served, undescribed
@@ -210,7 +210,7 @@ async def test_openapi_describes_every_field(path: str, headers: dict[str, str])
 
 async def test_openapi_describes_rooms_in_a_topology_and_shares() -> None:
     found = racks()
-    found.policy = replace(found.policy, fair_sharing=DEFAULT_STRATEGIES)
+    found.policy = replace(found.policy, fair_sharing=tuple(Strategy))
     found.set_cluster_queue("cq", cluster_queue("cq", 100, cohort="c"))
     for each in (asks("first", 3, 2), asks("next", 3, 2), asks("third", 3, 2)):
         cycle(put(found, each))

@@ -13,7 +13,7 @@ from cli.manifests import Mistakes, documents
 from controller.settings import ControllerSettings
 from core.explain.explanation import DomainRoom, Explanation, Rooms
 from core.model import Key
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.policy import SchedulingPolicy, Strategy
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "main"}
 QUEUES = [document.raw for document in documents(Path(__file__).parents[2] / "examples" / "queues.yaml", Mistakes())]
@@ -344,7 +344,7 @@ def test_a_preempted_job_names_its_preemptor() -> None:
 
 
 def test_with_fair_sharing_the_least_borrower_and_other_waiting_jobs_are_named() -> None:
-    rules = ControllerSettings(policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))
+    rules = ControllerSettings(policy=SchedulingPolicy(fair_sharing=tuple(Strategy)))
     other = workload("other", 9, at=4, namespace="team-b")
     told = answer([*QUEUES, *FULL, workload("next", 4, at=3), other], "next", "team-a", NOW, rules)
     assert isinstance(told, Explanation)

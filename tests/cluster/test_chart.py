@@ -145,7 +145,9 @@ def the_test_of_the_release_passes(plane: ControlPlane, tmp_path: Path) -> None:
         "socket.getaddrinfo = lambda host, *rest, **more: ask(known[host], *rest, **more)\n"
     )
     words = [sys.executable, *options, dns + script]
-    done = subprocess.run(words, env=container.environment, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        words, env=container.environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -19,7 +19,7 @@ from tests.cluster.test_demo import processes_in
 from tests.eventually import PATIENCE, until
 
 ROOT = Path(__file__).parents[2]
-FINISHED = "kubectl wait --for=condition=Complete jobs --all --namespace team-a --timeout=180s"
+FINISHED = f"kubectl wait --for=condition=Complete jobs --all --namespace team-a --timeout={PATIENCE:g}s"
 
 pytestmark = pytest.mark.cluster
 

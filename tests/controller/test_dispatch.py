@@ -27,7 +27,7 @@ from core.jobs.kinds import BATCH_JOB, POD
 from core.jobs.pod_owners import LEADER_WORKER_SET, STATEFUL_SET
 from core.model import Key, Raw
 from core.model.owner import Owner
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.state.drain import drain
 from core.state.state import State
 from tests.controller.test_caches import controlled_by, filled, made, workload
@@ -325,7 +325,7 @@ def test_a_cycle_of_cohorts_updates_the_statuses_of_its_queues_only() -> None:
 
 
 def test_with_fair_sharing_a_cohort_that_changes_refreshes_the_shares_in_the_trees_it_leaves_and_enters() -> None:
-    dispatcher, queues, _ = connected(neighbours(State(SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES))))
+    dispatcher, queues, _ = connected(neighbours(State(SchedulingPolicy(fair_sharing=tuple(Strategy)))))
     dispatcher.connect(dispatch_of(rows([])))
     dispatcher.caches.cohorts.observe("MODIFIED", newer(made("Cohort", "ours-team", {"fairSharing": {"weight": "2"}})))
     assert ("ClusterQueue", "ours") in woken(queues)

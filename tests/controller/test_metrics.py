@@ -24,7 +24,7 @@ from controller.metrics.counters import QueueingMetrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.series import Series
 from core.model import Key, Plan, Requeue, StayPending
-from core.model.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, SchedulingPolicy
+from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
 from core.queue.admission_fair_sharing import Consumed
 from core.wire.timestamps import epoch
 from tests.builders import cluster_queue
@@ -126,7 +126,7 @@ def series(name: str, /, **labels: str) -> str:
 def busy() -> Page:
     """A page on which everything that can be counted has been counted."""
     rules = AdmissionFairSharing(half_life=60.0)
-    page = Page(policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES, admission_fair_sharing=rules))
+    page = Page(policy=SchedulingPolicy(fair_sharing=tuple(Strategy), admission_fair_sharing=rules))
     page.put("Cohort", "all")
     page.put("ClusterQueue", "cq", lambda raw: raw["spec"].update(cohortName="all"))
     page.caches.state.local_queue_usage.set_consumed(Key("ns", "lq"), Consumed({"cpu": 2.0}, 0.0))

@@ -19,7 +19,7 @@ from controller.history import recorder as recording
 from controller.history.recorder import CycleRecorder, last, recordings
 from controller.settings import RecorderSettings
 from core.model import Key, LocalQueue, ResourceFlavor
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.recording.encoding import RecordingEncoder, decoded
 from core.recording.entries import MAGIC, RecordingEntry
 from core.recording.recorded import RecordedState
@@ -32,7 +32,7 @@ from tests.eventually import eventually
 
 
 @settings(max_examples=cases(10, 150), deadline=None, suppress_health_check=list(HealthCheck))
-@given(scenarios(), st.sampled_from([None, DEFAULT_STRATEGIES]))
+@given(scenarios(), st.sampled_from([None, tuple(Strategy)]))
 def test_what_the_controller_decides_replays_without_a_difference(scenario: Scenario, fair: tuple[()] | None) -> None:
     """The real caches, reconcilers and scheduler, whose writes and watches come between the steps of cycles."""
     made: list[Callable[[], RecordingEntry]] = []

@@ -42,7 +42,7 @@ from controller.settings import ControllerSettings
 from core.jobs.kinds import BATCH_JOB
 from core.model import Key, Raw
 from core.model.events import Event
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.state.state import State
 from core.wire.merge import merged
 from core.wire.timestamps import stamp
@@ -335,7 +335,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 def test_the_controller_admits_and_preempts_whom_the_simulation_does_at_the_same_moments(
     scenario: Scenario, fair: bool
 ) -> None:
-    policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
+    policy = SchedulingPolicy(fair_sharing=tuple(Strategy)) if fair else SchedulingPolicy()
     played = play(scenario, ConfiguredRules(ControllerSettings(policy=policy)))
     controlled = Controlled(scenario, policy)
     asyncio.run(controlled.play())
@@ -356,7 +356,7 @@ def test_the_property_is_of_cases_that_matter() -> None:
     @settings(max_examples=1_500, database=None, phases=(Phase.generate,), suppress_health_check=[HealthCheck.too_slow])
     @given(scenario=scenarios(), fair=st.booleans())
     def look(scenario: Scenario, fair: bool) -> None:
-        policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES) if fair else SchedulingPolicy()
+        policy = SchedulingPolicy(fair_sharing=tuple(Strategy)) if fair else SchedulingPolicy()
         for course in play(scenario, ConfiguredRules(ControllerSettings(policy=policy))).timeline.courses.values():
             seen.update({"second flavor"} if any("f1" in str(a.admission) for a in course.attempts) else ())
             seen.update({a.reason for a in course.attempts if a.reason})

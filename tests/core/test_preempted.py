@@ -17,7 +17,7 @@ from core.model import (
     StayPending,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.simulation.simulation import Arrival, simulate
 from core.state.drain import drain
 from core.state.preempted import MAX_PAUSE, ROUNDS_WITHOUT_DELAY
@@ -128,7 +128,7 @@ def rivals() -> State:
         queue("a", 1, 0),
         queue("b", 1, 0),
         queue("c", 2, 10),
-        policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES),
+        policy=SchedulingPolicy(fair_sharing=tuple(Strategy)),
         local={"a": "a", "b": "b"},
     )
     for name in "ab":

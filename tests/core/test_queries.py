@@ -6,7 +6,7 @@ from typing import NoReturn
 import pytest
 
 from core.model import Cohort, Key, LocalQueue, Quota
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.scheduling.cycle import schedule
 from core.state.lookup import Lookup
 from core.state.queries import (
@@ -28,7 +28,7 @@ from tests.builders import DEFAULT, cluster_queue, reserved, state, workload
 @pytest.fixture
 def found() -> State:
     """A queue that borrows, with one waiting in each of two LocalQueues."""
-    policy = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)
+    policy = SchedulingPolicy(fair_sharing=tuple(Strategy))
     made = state(
         cluster_queue("a", 5, cohort="all"),
         cluster_queue("b", 15, cohort="all"),

@@ -24,7 +24,7 @@ from core.model import (
     StayPending,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.scheduling.cycle import schedule
 from core.state.drain import drain
 from core.state.queue_status import cluster_queue_status
@@ -268,7 +268,7 @@ def test_a_weight_of_zero_goes_last_and_is_preempted_first() -> None:
 @pytest.mark.parametrize(
     ("strategies", "expected"),
     [
-        (DEFAULT_STRATEGIES, "preempts big"),
+        (tuple(Strategy), "preempts big"),
         ((Strategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE,), "WaitingForQuota"),
         ((Strategy.LESS_THAN_INITIAL_SHARE,), "preempts big"),
     ],

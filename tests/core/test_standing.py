@@ -15,7 +15,7 @@ from core.explain.explanation import DomainRoom, Explanation, Rooms
 from core.explain.sight import EVERYTHING, Sight, of_namespace
 from core.explain.standing import free, standing, waiting
 from core.model import FlavorResource, Key, LocalQueue, PodSet, QueueingStrategy, Raw, Reserve, Workload
-from core.model.policy import DEFAULT_STRATEGIES, AdmissionFairSharing, SchedulingPolicy
+from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
 from core.model.workload import replace as changed
 from core.queue.admission_fair_sharing import USAGE_BASED, Consumed
 from core.queue.order import queue_time
@@ -139,7 +139,7 @@ def test_the_share_is_that_of_the_cluster_queue_and_the_usage_orders_local_queue
     found = state(
         cluster_queue("cq", 2000, cohort="c", weight=2.0),
         cluster_queue("other", 4000, cohort="c"),
-        policy=SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES),
+        policy=SchedulingPolicy(fair_sharing=tuple(Strategy)),
     )
     put(found, reserved("a", 5000, "cq"))
     fair = standing(found, found.pending.local_queues[Key("ns", "lq")])["fairSharing"]
@@ -208,7 +208,7 @@ def test_other_tenants_are_counted_and_what_they_hold_is_added_up() -> None:
 
 
 def test_no_name_of_another_tenant_is_in_an_answer() -> None:
-    fair = SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)
+    fair = SchedulingPolicy(fair_sharing=tuple(Strategy))
     for policy in (None, fair):
         found = shared()
         if policy is not None:

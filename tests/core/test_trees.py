@@ -12,7 +12,7 @@ import pytest
 
 from bench.cycle import NOW, admitted_workload, cluster
 from core.model import Cohort, Key
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.model.workload import replace
 from core.queue.queue import QueueEntry
 from core.quota.arena import Arena
@@ -20,7 +20,7 @@ from core.quota.node import CohortNode, QueueNode
 from core.state.drain import drain
 from core.state.state import State
 
-POLICIES = [SchedulingPolicy(), SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES)]
+POLICIES = [SchedulingPolicy(), SchedulingPolicy(fair_sharing=tuple(Strategy))]
 
 
 @pytest.fixture(autouse=True)

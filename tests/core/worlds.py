@@ -28,7 +28,7 @@ from core.model import (
     Selector,
     Workload,
 )
-from core.model.policy import DEFAULT_STRATEGIES, SchedulingPolicy, Strategy
+from core.model.policy import SchedulingPolicy, Strategy
 from core.state.state import State
 
 RESOURCES = ("cpu", "memory")
@@ -39,7 +39,7 @@ POLICIES = st.sampled_from(
     [
         SchedulingPolicy(),
         SchedulingPolicy(priority_sorting_within_cohort=False),
-        SchedulingPolicy(fair_sharing=DEFAULT_STRATEGIES),
+        SchedulingPolicy(fair_sharing=tuple(Strategy)),
         SchedulingPolicy(fair_sharing=(Strategy.LESS_THAN_INITIAL_SHARE,)),
         SchedulingPolicy(fair_sharing=(Strategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE,)),
     ]

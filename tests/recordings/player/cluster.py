@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import urllib3
 from kubernetes import client, config
 
+from tests.eventually import PATIENCE
 from tests.recordings.player.facts import Obj
 
 SCENARIO = "oracle/scenario"  # label of all objects of a scenario that have no namespace
@@ -58,7 +59,7 @@ class Api:
                 method,
                 self.host + path,
                 body=json.dumps(body) if body else None,
-                timeout=30,
+                timeout=PATIENCE,
                 headers=self.headers | {"content-type": kind},
             )
             if reply.status < 500 and reply.status != 429:
