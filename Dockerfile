@@ -35,7 +35,7 @@ COPY webhook webhook
 COPY certs certs
 COPY operations operations
 COPY app app
-COPY cli/__init__.py cli/main.py cli/serve.py cli/
+COPY cli/__init__.py cli/main.py cli/serve.py cli/words.py cli/
 RUN ["/usr/bin/python3.13", "-B", "-m", "image.application", "program"]
 
 # The list of all packages in the image, as a file: docker build --target sbom --output dist .
