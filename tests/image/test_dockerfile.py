@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 from pathlib import Path
 
@@ -74,3 +75,16 @@ def test_the_digest_of_the_base_is_asked_for_only_if_it_is_not_given(base: str, 
     script = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert ("imagetools inspect" in script) == asked
     assert asked or f"base={base} " in script
+
+
+def test_what_the_image_has_of_the_command_line_imports_nothing_else_of_it() -> None:
+    """A start of the image takes minutes to test, and fails at the first import that was forgotten."""
+    (line,) = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("COPY cli/")]
+    *copied, _ = line.removeprefix("COPY ").split()
+    imported = {
+        f"{node.module.replace('.', '/')}.py"
+        for path in copied
+        for node in ast.parse((ROOT / path).read_text()).body
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("cli.")
+    }
+    assert imported <= set(copied)
