@@ -94,20 +94,20 @@ class ForecastProcess:
             if step is not None:
                 gc.collect()  # the runs so far: their States are large
                 if found is None or step.final:
-                    self._tell(step, began)
+                    self._report(step, began)
                 found = step
                 if question.quick:
                     break
             if time.process_time() - began > MOST_SECONDS or os.getppid() != self._parent:
                 break
         if found is not None and not found.final and not question.quick:
-            self._tell(found, began)
+            self._report(found, began)
         if not question.quick:
             self._newcomers(about, question.seed, rates, began)
         gc.collect()
         self.send(Answer(arena, about.now, final=True, last=True, runs=0, seconds=time.process_time() - began))
 
-    def _tell(self, found: Forecast, began: float) -> None:
+    def _report(self, found: Forecast, began: float) -> None:
         starts = iter(found.starts.values())
         while part := list(islice(starts, AT_ONCE)):
             self.send(Starts(part))

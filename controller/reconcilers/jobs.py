@@ -243,7 +243,7 @@ class JobReconciler(Reconciler[_Decided]):
                 return None
             case RemoveFinalizer():
                 if situation.overdue:
-                    self._tell_overdue(situation)
+                    self._report_overdue(situation)
                 self._forget_pods_of(wait.workload)
                 if self._is_deleting(wait.workload):
                     await self._remove_finalizer(key, situation, wait)
@@ -251,13 +251,13 @@ class JobReconciler(Reconciler[_Decided]):
                     self.finished.add(key)
                 return None
             case Problem():
-                self._tell_problem(key, situation.situation.job, wait)
+                self._report_problem(key, situation.situation.job, wait)
         return _soonest([wait.seconds, await self._await_stop(key, situation)])
 
     async def _remove_finalizer(self, key: Key, situation: _Decided, action: RemoveFinalizer) -> None:
         await self.apply(key, situation, Patch(action.patch, target=Target(resources.WORKLOADS, action.workload)))
 
-    def _tell_overdue(self, situation: _Decided) -> None:
+    def _report_overdue(self, situation: _Decided) -> None:
         log.warning("quota released, pods of the stopped job remain", job=str(key_of(situation.situation.job)))
         self.emit(situation, events.pods_overdue(self.settings.terminating_pods_timeout))
 
@@ -406,11 +406,11 @@ class JobReconciler(Reconciler[_Decided]):
                 await self._started(key, job, action)
             case Stop() if action.was_running:
                 log.info("job stopped", job=str(key), reason=action.reason)
-                await self._tell_all(kind_at(self.kind, key).parts(job), events.stopped(action.message))
+                await self._record_on_each(kind_at(self.kind, key).parts(job), events.stopped(action.message))
             case RemoveJobFinalizer():
-                await self._tell_all(action.excess, events.excess_deleted())
+                await self._record_on_each(action.excess, events.excess_deleted())
         if situation.overdue and isinstance(action, UpdateWorkloadStatus | DeleteWorkload | Start):
-            self._tell_overdue(situation)
+            self._report_overdue(situation)
 
     def _is_deleting(self, workload: Key) -> bool:
         raw = self.caches.workloads.get(workload)
@@ -448,7 +448,7 @@ class JobReconciler(Reconciler[_Decided]):
         targets = {each.target.key for each in action.steps if not isinstance(each, Create) and each.target is not None}
         parts = kind_at(self.kind, key).parts(job)
         started = [part for part in parts if key_of(part) in targets] if self.kind.grouped and targets else parts
-        await self._tell_all(started, events.started(action.cluster_queue))
+        await self._record_on_each(started, events.started(action.cluster_queue))
         if not self.kind.grouped:
             return
         known = (self.caches.get(key_of(raw)) for raw in self.caches.workloads_of(owner_of(self.kind, key)))
@@ -460,14 +460,14 @@ class JobReconciler(Reconciler[_Decided]):
             group = kind_at(self.kind, key) is POD_GROUP
             self.metrics.gate_removed(action.cluster_queue, self.clock() - since, is_group=group)
 
-    def _tell_problem(self, key: Key, job: Raw, problem: Problem) -> None:
+    def _report_problem(self, key: Key, job: Raw, problem: Problem) -> None:
         """Emits an event about a problem; about a group only one for each sentence, not one for each of its pods."""
         said = (problem.reason, problem.message)
         if not self.kind.grouped or self._problems.get(key) != said:
             self._record(problem.about or job, events.failed(*said))
         self._problems[key] = said
 
-    async def _tell_all(self, jobs: Sequence[Raw], event: events.Event) -> None:
+    async def _record_on_each(self, jobs: Sequence[Raw], event: events.Event) -> None:
         """Emits an event on each of many objects, with pauses for other tasks."""
         for place, each in enumerate(jobs, start=1):
             self._record(each, event)

@@ -125,7 +125,7 @@ class PodOwnerReconciler(Reconciler[_Basis]):
                 if situation.stale:
                     self.changed(key)
                     return None
-        self._tell_problem(key, situation, problem)
+        self._report_problem(key, situation, problem)
         if problem is not None and problem.reason == names.Event.WORKLOAD_NAME_CONFLICT:
             return LOOK_AGAIN_SECONDS  # the end of the other owner's Workload does not lead here
         return again
@@ -195,7 +195,7 @@ class PodOwnerReconciler(Reconciler[_Basis]):
         )
         return leader_worker_sets.steps(of_set), None
 
-    def _tell_problem(self, key: Key, situation: _Basis, problem: Problem | None) -> None:
+    def _report_problem(self, key: Key, situation: _Basis, problem: Problem | None) -> None:
         """Emits an event about a problem, once while it exists."""
         if problem is not None and self._problems.get(key) != problem:
             self.emit(situation, events.failed(problem.reason, problem.message))

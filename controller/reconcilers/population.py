@@ -67,7 +67,7 @@ class Population:
         for each in populated(self.policy, labels, queues, partial(self._existing, key.name)):
             if each.taken:
                 text = f"Skipping LocalQueue creation in namespace {key.name}, a LocalQueue with name {each.name}"
-                self._tell(each, "Warning", "LocalQueueExists", f"{text} already exists")
+                self._event(each, "Warning", "LocalQueueExists", f"{text} already exists")
             elif seconds := self.writer.churn.wait(resources.LOCAL_QUEUES, Key(key.name, each.name)):
                 waits.append(seconds)  # something deletes it whenever it was created
             else:
@@ -85,13 +85,13 @@ class Population:
             return  # the watch is behind, or the namespace is gone
         except ApiError as error:
             text = f"Failed to create LocalQueue {queue.name} in namespace {namespace}: {error.message}"
-            self._tell(queue, "Warning", "LocalQueueCreationFailed", text)
+            self._event(queue, "Warning", "LocalQueueCreationFailed", text)
             raise
         log.info("LocalQueue created", namespace=namespace, local_queue=queue.name, cluster_queue=queue.cluster_queue)
         text = f"Created LocalQueue {queue.name} in namespace {namespace}"
-        self._tell(queue, "Normal", "LocalQueueCreated", text)
+        self._event(queue, "Normal", "LocalQueueCreated", text)
 
-    def _tell(self, queue: Populated, kind: str, reason: str, message: str) -> None:
+    def _event(self, queue: Populated, kind: str, reason: str, message: str) -> None:
         raw = self.caches.cluster_queues.get(("", queue.cluster_queue))
         if raw is not None:
             event = Event("Warning" if kind == "Warning" else "Normal", reason, message)

@@ -242,11 +242,11 @@ class Controller:
                 self.run_times = RememberedRunTimes(client, writer, forecasts, self.caches, self.settings.namespace)
         kept = self.settings.history
         self.history = History(self.caches, kept, registry) if kept is not None else None
-        told_whom = self.settings.notifications
+        notifying = self.settings.notifications
         self.notifications: Notifications | None = None
-        if told_whom.recipients:
+        if notifying.recipients:
             self.notifications = Notifications(
-                self.caches, told_whom.recipients, told_whom.policy, told_whom.source, registry
+                self.caches, notifying.recipients, notifying.policy, notifying.source, registry
             )
         self.pod_owners = [
             PodOwnerReconciler(

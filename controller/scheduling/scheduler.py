@@ -279,7 +279,7 @@ class Scheduler:
                     changed = change(before)
                     if before is None or changed is None:
                         break
-                    after, tell = changed
+                    after, report = changed
                     patch = status_patch(before, after, by_prefix=self._by_prefix)
                     if patch is None:
                         break
@@ -295,7 +295,7 @@ class Scheduler:
                 log.info("decision not written", workload=str(key), error=str(error))
             else:
                 self._refusals.pop(key, None)
-                tell()
+                report()
                 return
         else:
             raise RefusedError(f"it was not the newest version in {ATTEMPTS} attempts")
@@ -342,7 +342,7 @@ class Scheduler:
         queued = queue_time(workload, self.state.policy)
         cluster_queue = decision.admission.cluster_queue
 
-        def tell() -> None:
+        def report() -> None:
             waited = now - queued
             log.info("quota reserved", workload=str(workload.key), cluster_queue=cluster_queue)
             if shows_gate(workload):  # decided before the status told its end
@@ -351,7 +351,7 @@ class Scheduler:
             if after.holds(names.Condition.ADMITTED):
                 self._event(workload, events.admitted(cluster_queue, 0.0))
 
-        return after, tell
+        return after, report
 
     def _placed(self, workload: Workload, decision: Reserve) -> tuple[Workload, Callable[[], None]] | None:
         """The workload with the domains of its second pass, unless it is no longer as it was judged."""
@@ -365,12 +365,12 @@ class Scheduler:
         if admitted and self.follow_pods:
             after = transitions.pods_awaited(after, now)
 
-        def tell() -> None:
+        def report() -> None:
             log.info("placed in topology", workload=str(workload.key), failed_nodes=list(judged.unhealthy_nodes))
             if admitted:
                 self._event(workload, events.admitted_by_checks(after, now))
 
-        return after, tell
+        return after, report
 
     def _preempted(
         self, workload: Workload, victim: Victim, preemptor: StayPending
@@ -384,7 +384,7 @@ class Scheduler:
         change = transitions.evicted if migrates or failed else transitions.preempted
         after = change(workload, victim.reason, victim.message, self.clock())
 
-        def tell() -> None:
+        def report() -> None:
             if failed:
                 log.info("evicted", workload=str(workload.key), reason=victim.reason)
                 self._event(workload, events.evicted(victim.reason, victim.message))
@@ -399,7 +399,7 @@ class Scheduler:
             self._event(preemptor.workload, events.preempted_other(victim, preemptor.workload))
             self.metrics.preempted(preemptor.cluster_queue, victim.reason)
 
-        return after, tell
+        return after, report
 
     def _event(self, workload: Workload, event: events.Event) -> None:
         self.recorder.record(resources.WORKLOADS, workload.key, workload.uid, event)

@@ -155,7 +155,7 @@ class WaitEvents:
             self._remind_at.pop(key, None)
             return False
         if checks:
-            return self._news_of(key, checks, now) and self._tell_job(key, raw, events.updated_checks(checks))
+            return self._news_of(key, checks, now) and self._record_event(key, raw, events.updated_checks(checks))
         state = self.caches.state
         named = of_namespace(key.namespace).named  # who may read the event is who may read the namespace
         reason, message = ("", "") if state.assumed(key) else why_waiting(state, workload, named)
@@ -165,13 +165,13 @@ class WaitEvents:
             return False
         if not self._news_of(key, reason, now):
             return False
-        self._tell_job(key, raw, events.job_waits(state.pending.where(key) or "", reason, message))
+        self._record_event(key, raw, events.job_waits(state.pending.where(key) or "", reason, message))
         if workload.condition(names.Condition.QUOTA_RESERVED) is None:
             self.recorder.record(resources.WORKLOADS, key, workload.uid, events.waits(reason, message))
         return True
 
     def _news_of(self, key: Key, reason: str, now: float) -> bool:
-        """Whether a Job was not told this yet; from now on it is."""
+        """Whether no event on a Job has said this yet; from now on one has."""
         if self._recorded.get(key) == reason:
             return False
         self._recorded[key] = reason
@@ -180,7 +180,7 @@ class WaitEvents:
         self._reminders.discard(key)
         return True
 
-    def _tell_job(self, key: Key, raw: Raw, event: events.Event) -> bool:
+    def _record_event(self, key: Key, raw: Raw, event: events.Event) -> bool:
         """Emits an event on the job of a Workload; returns whether it has one."""
         job = self._job(raw)
         if job is not None:

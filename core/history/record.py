@@ -288,7 +288,7 @@ def _steps(old: Workload | None, new: Workload, now: float) -> Iterator[Step]:
     for each in new.conditions:
         kind = _WORDS.get(each.type, ("", ""))[0 if each.status else 1]
         before = old.condition(each.type) if old is not None else None
-        if not kind or (before is not None and _told(before) == _told(each)):
+        if not kind or (before is not None and _facts(before) == _facts(each)):
             continue
         seen = each.since if before is None or before.status != each.status else max(now, each.since)
         told = preemption_of(each.message) if kind == "Preempted" else None
@@ -301,7 +301,7 @@ def _cut(message: str) -> str:
     return message[:LONGEST_MESSAGE].replace("\0", "")
 
 
-def _told(condition: StatusCondition) -> tuple[bool, str, str, float]:
+def _facts(condition: StatusCondition) -> tuple[bool, str, str, float]:
     return condition.status, condition.reason, condition.message, condition.since
 
 

@@ -65,7 +65,7 @@ class Watch:
             self._remember(new)
         if old is None:
             return []
-        found = [self._told(old, new, each, now) for each in milestones(old, new, now)]
+        found = [self._of_milestone(old, new, each, now) for each in milestones(old, new, now)]
         return [each for several in found for each in several if each.kind in self.policy.wanted]
 
     def due(self, now: float, find: Callable[[Key], Workload | None], why: Why, most: int) -> list[Notification]:
@@ -126,7 +126,7 @@ class Watch:
         known = self._reserved.setdefault(workload.admission.cluster_queue, deque(maxlen=REMEMBERED_RESERVATIONS))
         known.append(_Reserved(reserved.since, workload.key, workload.created, workload.priority))
 
-    def _told(self, old: Workload, new: Workload, milestone: object, now: float) -> list[Notification]:
+    def _of_milestone(self, old: Workload, new: Workload, milestone: object, now: float) -> list[Notification]:
         match milestone:
             case Admitted():
                 admitted = new.condition(Condition.ADMITTED)

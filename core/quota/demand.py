@@ -1,4 +1,4 @@
-"""Workloads of equal demand: they ask for the same, may go to the same places, and so are judged alike.
+"""Workloads of equal demand: they ask for the same, may go to the same places, and so get the same decision.
 
 Separate because queues park by it, the search for flavors reads its totals, and memory stays small by keeping one copy
 for all workloads of a demand.

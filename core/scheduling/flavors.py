@@ -419,7 +419,7 @@ class Search(Struct, gc=False):
         worst = _SIMPLY
         furthest = 0
         reasons: list[str] = []
-        severest = ""
+        most_severe = ""
         frs = self.node.flavor_resources[name]
         for resource, amount in requests.items():
             fr = frs[resource]
@@ -427,7 +427,7 @@ class Search(Struct, gc=False):
             if reason:
                 reasons.append(reason)
             if no_fit_reason:
-                severest = max(severest, no_fit_reason, key=_severity)
+                most_severe = max(most_severe, no_fit_reason, key=_severity)
             if mode is not _FIT or level:
                 if level > furthest:
                     furthest = level
@@ -437,7 +437,7 @@ class Search(Struct, gc=False):
                 choices[resource] = Choice(fr, mode, level)
         if worst == _SIMPLY and not reasons:
             return choices, worst, None
-        return choices, worst, Attempt(name, worst[0], furthest, tuple(reasons), severest)
+        return choices, worst, Attempt(name, worst[0], furthest, tuple(reasons), most_severe)
 
     def _resource(self, fr: FlavorResource, before: int, asked: int) -> tuple[Mode, int, str, str]:
         """Mode, borrowing level, and why it does not simply fit, for one resource in one flavor."""
@@ -494,20 +494,20 @@ class Search(Struct, gc=False):
         """Returns the most severe reason why pod sets do not fit: of alternative flavors the least severe, of groups
         and pod sets the most severe.
         """
-        gravest = ""
+        most_severe = ""
         for assigned in found.pod_sets:
             if assigned.mode is not _NO_FIT:
                 continue
-            mildest: dict[tuple[str, ...], str] = {}
+            least_severe: dict[tuple[str, ...], str] = {}
             for attempt in assigned.attempts:
                 if attempt.mode is _NO_FIT:
                     for group in self.node.spec.groups:
                         if attempt.flavor in group.flavors:
-                            reason = mildest.get(group.resources, attempt.no_fit_reason)
-                            mildest[group.resources] = min(reason, attempt.no_fit_reason, key=_severity)
-            blocked = mildest.values() if assigned.attempts else (PendingReason.NO_MATCHING_FLAVOR,)
-            gravest = max([*blocked, gravest], key=_severity)
-        return gravest or PendingReason.NO_MATCHING_FLAVOR
+                            reason = least_severe.get(group.resources, attempt.no_fit_reason)
+                            least_severe[group.resources] = min(reason, attempt.no_fit_reason, key=_severity)
+            blocked = least_severe.values() if assigned.attempts else (PendingReason.NO_MATCHING_FLAVOR,)
+            most_severe = max([*blocked, most_severe], key=_severity)
+        return most_severe or PendingReason.NO_MATCHING_FLAVOR
 
 
 _SEVERITIES = {
