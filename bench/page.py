@@ -24,7 +24,7 @@ import orjson
 
 from api import resources
 from app.application import Application
-from app.collector import settle
+from app.collector import reading, settle
 from app.metrics import ProcessMetrics
 from app.server import Address, Farewell, Listener, Server
 from bench.webhook import review
@@ -37,6 +37,8 @@ DEEP: Final = 10_000
 """So many workloads wait in the first queue; the others are spread."""
 PATH: Final = "/mutate-batch-v1-job"
 CALLS_PER_SECOND: Final = 50.0
+SETTLED_SECONDS: Final = 5.0
+"""After which viewers have been started and have read all rows."""
 ADMITTED: Final = 5
 """Workloads of each queue that run."""
 
@@ -66,8 +68,9 @@ def cluster(queues: int, workloads: int) -> PagedCluster:
 
 async def serve(queues: int, workloads: int) -> None:
     """Serves until its input ends; prints its two ports, and then what it is asked for, a word for a line."""
-    made = cluster(queues, workloads)
     settle()
+    with reading():
+        made = cluster(queues, workloads)
     async with made.served() as page:
         hooks = routes(Context(WebhookSettings(), made.lookup()))
         admission = Server([Listener(Application(hooks, [], ProcessMetrics()), Address("127.0.0.1", 0))])
@@ -216,13 +219,13 @@ async def admission(served: ProcessUnderTest, viewers: int, turns: int, seconds:
         for turn in range(2 * turns):
             watched = turn % 2 == 1
             looking = await viewing(served, viewers) if watched else None
-            await asyncio.sleep(2.0)
+            await asyncio.sleep(SETTLED_SECONDS)
             before, _ = await served.ask("usage")
             found[watched].append(await calls(served, session, seconds))
             after, memory = await served.ask("usage")
             used[watched] += after - before
             if looking is not None:
-                told, _ = await looking.communicate()
+                told, _ = await looking.communicate(b"")  # ends its input
                 read[0] += int(told)
     p99 = {each: statistics.median(quantile(turn, 0.99) for turn in found[each]) for each in found}
     p50 = {each: statistics.median(quantile(turn, 0.5) for turn in found[each]) for each in found}
@@ -232,7 +235,8 @@ async def admission(served: ProcessUnderTest, viewers: int, turns: int, seconds:
     share = {each: used[each] / (turns * seconds) for each in used}
     print(f"CPU of the process         {share[False]:.0%} of a core without viewers, {share[True]:.0%} with them")
     print(f"serve RSS                  {memory:.0f} MB")
-    print(f"sent to a viewer           {read[0] / viewers / turns / (seconds + 2) / 1024:.1f} KiB a second, compressed")
+    sent = read[0] / viewers / turns / (seconds + SETTLED_SECONDS) / 1024
+    print(f"sent to a viewer           {sent:.1f} KiB a second, compressed")
 
 
 def quantile(values: list[float], part: float) -> float:
