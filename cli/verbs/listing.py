@@ -12,7 +12,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from api import resources, visibility
-from api.names import Condition, Kind, Label
+from api.names import Condition, Label
 from api.objects import Key, Raw, Resource, key_of
 from cli.target import FailedError, UsageError
 from cli.verbs.group import group
@@ -20,6 +20,7 @@ from cli.verbs.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOA
 from cli.verbs.printing import PrintedTable, age, list_of, table
 from cli.verbs.session import Session, listed, none_found, one, verb
 from controller.kube.errors import ApiError
+from core.jobs import kinds
 from core.jobs.owners import KNOWN
 from core.wire.timestamps import epoch
 
@@ -239,9 +240,9 @@ def job_of(text: str) -> JobName:
 def pod_selector(job: Raw) -> str:
     """Returns the labels of the pods of a job. Raises FailedError for a kind whose pods have no such label."""
     name, kind = job["metadata"]["name"], job["kind"]
-    if kind == Kind.WORKLOAD or kind not in _POD_LABELS:
+    label = _pods_label(kind)
+    if not label:
         raise FailedError(f"unsupported kind: {kind}")
-    label = _POD_LABELS[kind]
     if kind == "Pod":
         grouped = (job["metadata"].get("labels") or {}).get(label)
         if not grouped:
@@ -256,22 +257,14 @@ def pod_selector(job: Raw) -> str:
     return f"{label}={name}"
 
 
-_KUBEFLOW: Final = "training.kubeflow.org/job-name"
-_RAY: Final = "ray.io/cluster"
-_POD_LABELS: Final = {
-    "Job": "batch.kubernetes.io/job-name",
-    "JobSet": "jobset.sigs.k8s.io/jobset-name",
-    "TrainJob": "jobset.sigs.k8s.io/jobset-name",
-    "MPIJob": _KUBEFLOW,
-    **dict.fromkeys(("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"), _KUBEFLOW),
-    "RayCluster": _RAY,
-    "RayJob": _RAY,
-    "RayService": _RAY,
-    "SparkApplication": "sparkoperator.k8s.io/app-name",
-    "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/name",
-    "Pod": Label.POD_GROUP_NAME,
-}
-"""The label with which each operator marks the pods of a job."""
+_LEADER_WORKER_SET: Final = ("LeaderWorkerSet", "leaderworkerset.sigs.k8s.io/name")
+
+
+def _pods_label(kind: str) -> str:
+    """The label with which the operator of a kind marks the pods of a job; '' if there is none."""
+    if kind == _LEADER_WORKER_SET[0]:
+        return _LEADER_WORKER_SET[1]
+    return next((each.pods_label for each in kinds.ALL if each.resource.kind == kind), "")
 
 
 def _job(opened: Session, resource: Resource, name: str) -> Raw | None:

@@ -68,6 +68,8 @@ class JobKind(JobStarter, JobAdmission):
     """
     selector: ClassVar[str] = ""
     """The label selector of the jobs that are watched; '' for all."""
+    pods_label: ClassVar[str] = ""
+    """The label of its pods that has the name of the job (of its RayCluster, of the group of pods); '' for none."""
     nested: ClassVar[bool] = True
     """Whether a job below a queued job is suspended and started with it; False for pods, which are left as they are."""
     marks: ClassVar[tuple[str, ...]] = ()

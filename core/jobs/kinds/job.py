@@ -43,6 +43,7 @@ class BatchJob(JobKind):
     framework = names.BATCH_JOB
     counted = "`main`: parallelism, at most completions"
     resource = Resource("batch", "v1", "jobs", "Job")
+    pods_label = _JOB_NAME
     counts_terminating = True
     optional = False
     fixed_templates = True

@@ -34,6 +34,7 @@ class JobSet(JobKind):
     counted = "one for each replicated Job: its replicas times the pods of one"
     makes = ("Job",)
     resource = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+    pods_label = "jobset.sigs.k8s.io/jobset-name"
     pods_path = ("spec", "replicatedJobs")
     related = (BATCH_JOB.resource,)
     rights = (Right(BATCH_JOB.resource, "delete"),)

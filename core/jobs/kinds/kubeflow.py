@@ -33,6 +33,7 @@ def form_of(replica_specs: str, types: Sequence[str], **more: Raw) -> Form:
 class KubeflowJob(JobKind):
     """A job with types of replicas; ``pods_path`` is the field that holds them."""
 
+    pods_label = "training.kubeflow.org/job-name"
     suspend_path = ("spec", "runPolicy", "suspend")
     pods_field = "replicas"
     topology_groups = False

@@ -64,6 +64,7 @@ class Pod(JobKind):
     counted = "`main`: the pod"
     implied_by = tuple(each.framework for each in POD_OWNERS)
     resource = _RESOURCE
+    pods_label = Label.POD_GROUP_NAME
     optional = False
     pods_path = ("spec",)
     suspend_path = ("spec", "schedulingGates")

@@ -52,6 +52,7 @@ CLUSTER: Final[dict[str, Schema]] = {
 class RayKind(JobKind):
     """A kind that runs a cluster; ``pods_path`` is the field that describes it."""
 
+    pods_label = "ray.io/cluster"
     pods_field = "replicas"
     managed_by = ("spec", "managedBy")
     own_controller = "ray.io/kuberay-operator"

@@ -115,6 +115,7 @@ class SparkApplication(JobKind):
     gate = "SparkApplicationIntegration"
     makes = ("Pod",)  # drivers own executors
     resource = Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication")
+    pods_label = "sparkoperator.k8s.io/app-name"
     pods_path = ("spec",)
     pods_field = "spec.executor.instances"
     prebuilt = False

@@ -48,6 +48,7 @@ class TrainJob(JobKind):
     counted = "those of the JobSet that the trainer makes of it"
     makes = ("JobSet",)
     resource = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
+    pods_label = "jobset.sigs.k8s.io/jobset-name"
     pods_path = ("spec", "runtimePatches")
     pods_field = "spec.trainer.numNodes"
     topology_groups = False

@@ -24,6 +24,7 @@ class Gang(JobKind):
     pods_path = ("spec",)
     suspend_path = ("spec", "gates")
     uid_label = "example.com/gang-uid"
+    pods_label = "example.com/gang"
     form = Form(fields(metadata=METADATA, spec=fields(size=INTEGER, leader=POD_TEMPLATE, worker=POD_TEMPLATE)))
 
     def slots(self, job: Raw, related: Sequence[Raw] = ()) -> list[Slot]:

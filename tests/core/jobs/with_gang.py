@@ -24,6 +24,7 @@ def main(scenario: str, config: str) -> None:
     from api.objects import Resource
     from cli.main import application
     from cli.named import sought
+    from cli.verbs.listing import pod_selector
     from controller.run import rights, watched
     from core.jobs import owners, page
     from webhook import chart, configuration_table, hooks
@@ -41,6 +42,7 @@ def main(scenario: str, config: str) -> None:
         "in the page": f"| `{GANG.framework}` | `example.com/v1` Gang | `leader` and `worker`: size |" in page.table(),
         "owns jobs": ("example.com", "Gang") in owners.makers(("batch", "Job")),
         "passed": ("example.com", "Gang") in owners.KNOWN,
+        "its pods are listed": pod_selector({"kind": "Gang", "metadata": {"name": "g"}}) == f"{GANG.pods_label}=g",
         "explained": sought(f"{GANG.singular}/x")[0] is GANG,
         "played": json.loads(played.stdout) if played.exit_code == 0 else played.output,
     }
