@@ -197,7 +197,7 @@ DAYS = [
     Day(
         "devices by ResourceClaim",
         asking(resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": "one-gpu"}]),
-        ("resourceClaims (gpus) use no quota: their devices are not counted; request an extended resource instead",),
+        ('ResourceClaimTemplate "one-gpu" does not exist: nothing starts; create it in this namespace',),
         asking(),
     ),
     Day(
