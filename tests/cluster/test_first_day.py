@@ -783,7 +783,7 @@ CASES: dict[str, tuple[str, str]] = {
     "27 Indexed": (OURS_NOT, "indexes"),
     "28a the least number of pods is a word": (GOOD, "the least number of pods is a word"),
     "28b with fewer pods": (GOOD, "fewer pods would do"),
-    "29 label and annotation": (GOOD, "label and annotation differ"),
+    "29, 53 label and annotation": (GOOD, "label and annotation differ"),
     "29b annotation alone": (GOOD, "the queue is named in an annotation"),
     "30a another queue, pending": (OURS_NOT, "another queue for a Job that waits"),
     "30b no queue, pending": (GOOD, "a Job that waits loses its queue"),
@@ -841,6 +841,12 @@ ELSEWHERE: dict[str, tuple[str, str, str]] = {
         "test_life",
         "test_a_changed_class_reorders_the_queue_and_a_priority_set_by_hand_is_kept",
     ),
+    "51 the queue comes later": (
+        GOOD,
+        "test_life_of_queues",
+        "test_queues_may_come_after_their_jobs_and_go_before_them",
+    ),
+    "58 a user with edit looks": (GOOD, "test_tenant_view", "test_the_limits_of_the_queue_are_read_with_kubectl"),
     "60 Seiretsu is down": (HALF, "test_kubectl_messages", "test_while_serve_is_down_only_queued_jobs_are_blocked"),
     "bulk": (GOOD, "test_first_day", "test_four_of_six_jobs_created_together_get_a_warning_that_they_wait"),
 }
