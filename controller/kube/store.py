@@ -86,7 +86,7 @@ class Store(Generic[T]):
         """By ``Key``, which an equal pair finds as well."""
         self._indexes = dict(indexes or {})
         self._indexed: dict[str, dict[Hashable, dict[Pair, None]]] = {index: {} for index in self._indexes}
-        self._handlers: list[tuple[Handler[T], dict[Pair, None]]] = []
+        self._handlers: list[tuple[Handler[T], dict[Pair, _Stored[T]]]] = []
         """Each handler with the keys that it has not been called for yet."""
         self._deleted: OrderedDict[str, _Deletion] = OrderedDict()
         """The last deletions by uid, the oldest first."""
@@ -142,7 +142,7 @@ class Store(Generic[T]):
         The handler is called once for each object as added, with its value at that time, and only afterwards for its
         changes.
         """
-        untold = dict.fromkeys(self._entries)
+        untold = self._entries.copy()  # a fourth of the time of ``dict.fromkeys``, and all in one turn
         self._handlers.append((handler, untold))
         for place, key in enumerate(tuple(untold), start=1):
             if key in untold:

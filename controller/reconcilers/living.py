@@ -61,7 +61,7 @@ class LivingPods:
     def __init__(self, lean: Lean) -> None:
         self.lean = lean
         self._pods: dict[str, RunningPod] = {}
-        self._handlers: list[tuple[Changed, dict[str, None]]] = []
+        self._handlers: list[tuple[Changed, dict[str, RunningPod]]] = []
         """Each handler with the pods that it has not been called for yet."""
 
     def reflector(self, client: Client) -> Reflector[RunningPod]:
@@ -71,7 +71,7 @@ class LivingPods:
 
     def catch_up(self, handler: Changed) -> Iterator[None]:
         """Calls a handler, which must be short, with each pod as added, in steps, and from then on with its changes."""
-        untold = dict.fromkeys(self._pods)
+        untold = self._pods.copy()  # a fourth of the time of ``dict.fromkeys``, and all in one turn
         self._handlers.append((handler, untold))
         for place, uid in enumerate(tuple(untold), start=1):
             if uid in untold:

@@ -6,8 +6,6 @@ flavors the node has. Source: KEP 2724.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from core.model import Requests
 from core.topology.nodes import PODS
 
@@ -16,7 +14,8 @@ class OtherPods:
     """Sums of requests by node name, with the number of pods as ``pods``. A change costs the resources of one pod."""
 
     def __init__(self) -> None:
-        self._used: dict[str, Counter[str]] = {}
+        self._used: dict[str, Requests] = {}
+        """By node; a sum is replaced and never changed, so that State has the same."""
         self._changed: dict[str, None] = {}
 
     def add(self, node: str, requests: Requests) -> None:
@@ -29,22 +28,23 @@ class OtherPods:
 
     def used(self, node: str) -> Requests:
         """What the pods on a node use; nothing if there are none."""
-        return dict(self._used.get(node) or {})
+        return self._used.get(node) or {}
 
     def take_changed(self) -> tuple[str, ...]:
-        """Returns the names of the nodes that have changed since the last call. Their sums are not copied here: that
-        would take some ten milliseconds for 10,000 nodes.
-        """
+        """Returns the names of the nodes that have changed since the last call."""
         changed, self._changed = self._changed, {}
         return tuple(changed)
 
     def _count(self, node: str, requests: Requests, sign: int) -> None:
-        used = self._used.setdefault(node, Counter())
+        used = dict(self._used.get(node) or {})
         for resource, amount in (*requests.items(), (PODS, 1)):
-            if used[resource] + sign * amount:
-                used[resource] += sign * amount
+            total = used.get(resource, 0) + sign * amount
+            if total:
+                used[resource] = total
             else:
-                del used[resource]
-        if not used:
-            del self._used[node]
+                used.pop(resource, None)
+        if used:
+            self._used[node] = used
+        else:
+            self._used.pop(node, None)
         self._changed[node] = None

@@ -38,6 +38,16 @@ def test_each_changed_node_is_reported_once_with_its_sum() -> None:
     assert others.take_changed() == ()
 
 
+def test_a_sum_that_was_given_away_stays_as_it_was() -> None:
+    """State keeps it until the next one, and compares both."""
+    others = OtherPods()
+    others.add("a", {"cpu": 2})
+    before = others.used("a")
+    assert others.used("a") is before, "one object for both"
+    others.add("a", {"cpu": 1})
+    assert before == {"cpu": 2, "pods": 1}
+
+
 @given(PODS, st.lists(st.integers(0, 11), max_size=12, unique=True))
 @settings(max_examples=cases(50, 1000))
 def test_after_any_history_the_sums_are_those_of_the_pods_that_are_left(
