@@ -217,6 +217,16 @@ def _racks(kind: str, spec: Raw, number: int) -> Raw:
     return {"apiVersion": WORKLOADS.api_version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
+def initial_state(streams: Mapping[str, list[tuple[Raw, bytes]]], target: str) -> list[bytes]:
+    """Returns the lines of a watch that asks for this target: as an API server does, only those of objects that have
+    the label of its selector ``key=value``. ``streams`` has the labels and the line of each object, by resource.
+    """
+    asked = urlsplit(target)
+    selects = selected(parse_qs(asked.query).get("labelSelector", [""])[0])
+    known = streams.get(asked.path.rsplit("/", 1)[-1], [])
+    return [*(line for labels, line in known if selects(labels)), _end(len(known))]
+
+
 def _serve(made: Mapping[str, tuple[Callable[[int], Raw], int]], pipe: Pipe) -> None:
     """The server's process: every request is answered with the initial state of a watch, of the objects that its label
     selector selects. ``made``: by the resource, how an object is made, and how many there are.
@@ -232,10 +242,7 @@ def _serve(made: Mapping[str, tuple[Callable[[int], Raw], int]], pipe: Pipe) -> 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-        asked = urlsplit(head.split(b" ", 2)[1].decode())
-        selects = selected(parse_qs(asked.query).get("labelSelector", [""])[0])
-        known = streams.get(asked.path.rsplit("/", 1)[-1], [])
-        for line in (*(line for labels, line in known if selects(labels)), _end(len(known))):
+        for line in initial_state(streams, head.split(b" ", 2)[1].decode()):
             writer.write(b"%x\r\n%b\r\n" % (len(line), line))
             await writer.drain()
         await reader.read()
