@@ -420,6 +420,18 @@ def test_a_job_does_not_take_the_workload_of_another_one(world: World, by_tenant
     assert world.condition("holds", "Finished") == ("", "", "")
 
 
+def test_a_priority_class_of_the_system_outranks_nobody(world: World, by_tenant: Tenant) -> None:
+    both(world, "holds", "first")
+    critical = job("critical", "team", cpu=1, pods=2, seconds=600)
+    critical["spec"]["template"]["spec"]["priorityClassName"] = "system-node-critical"
+    told = by_tenant("create", "-f", "-", stdin=json.dumps(critical), check=True).stderr
+    assert "PriorityClass system-node-critical does not order the queue" in told
+    world.until("it waits, too", lambda: world.workload("critical"))
+    assert world.workload("critical")["spec"]["priority"] == world.workload("first")["spec"]["priority"]
+    world.delete("jobs", "holds")
+    world.until("who came first is the next", lambda: world.running() == {"first"})
+
+
 def test_a_pod_that_is_created_with_the_token_of_a_pod_of_the_job_has_no_quota_of_its_own(
     world: World, by_tenant: Tenant
 ) -> None:

@@ -253,6 +253,35 @@ DAYS = [
     ),
     Day("the pod template alone has labels, which Kubernetes copies to the Job", labelled_pods({QUEUE: "main"}), ()),
     Day(
+        "kustomize puts the label on the Job and its pods",
+        {**labelled_pods({QUEUE: "main"}), "metadata": job()["metadata"]},
+        (),
+    ),
+    Day(
+        "the API server makes the name",
+        {**job(), "metadata": {"generateName": "train-", "namespace": "team", "labels": {QUEUE: "main"}}},
+        (),
+    ),
+    Day(
+        "five mistakes in one file",
+        {
+            **job(labels={QUEUE: "mian", CLASS: "urgnet", "kueue.x-k8s.io/queue-nmae": "main"}),
+            "spec": {
+                "template": {
+                    "spec": pod_spec({"cpu": "1", "memory": "8"}, priorityClassName="system-node-critcal"),
+                }
+            },
+        },
+        (
+            "label kueue.x-k8s.io/queue-nmae is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?",
+            'LocalQueue "mian" does not exist in namespace "team": did you mean "main"?',
+            'WorkloadPriorityClass "urgnet" does not exist: did you mean "urgent"?',
+            'PriorityClass "system-node-critcal" does not exist, so no pod can be created: remove priorityClassName',
+            "container main: memory 8 means 8 bytes; write 8Gi for gibibytes, 8Mi for mebibytes",
+        ),
+        named("main"),
+    ),
+    Day(
         "the prefix of another project",
         job(labels={"kueue.sigs.k8s.io/queue-name": "main"}),
         ("label kueue.sigs.k8s.io/queue-name is unknown and ignored: did you mean kueue.x-k8s.io/queue-name?",),
@@ -769,12 +798,14 @@ CASES: dict[str, tuple[str, str]] = {
     "11 parallelism while it runs": (GOOD, "fewer pods for a Job that runs"),
     "12a started by hand": (GOOD, "a Job that waits is started by hand"),
     "12b suspended by hand": (GOOD, "a Job that runs is suspended by hand"),
+    "14 generateName": (OURS_NOT, "the API server makes the name"),
     "15 applied again with suspend: false": (GOOD, "a Job that waits is started by hand"),
     "17 another template for a Job that runs": (GOOD, "another image for a Job that runs"),
     "19 no queue": (OURS_NOT, "no queue"),
     "21a a CronJob with the label": (GOOD, "the label is on the CronJob itself"),
     "21b a typo in its jobTemplate": (GOOD, "a typo in the CronJob's jobTemplate"),
     "21c a queue that does not exist in it": (GOOD, "the CronJob's Jobs name a queue that does not exist"),
+    "22 kustomize's labels": (OURS_NOT, "kustomize puts the label on the Job and its pods"),
     "23a managedBy": (GOOD, "another controller is named"),
     "23b managedBy MultiKueue": (GOOD, "MultiKueue is named, and the queue has no workers"),
     "24 TTL": (OURS_NOT, "a time to live"),
@@ -809,6 +840,7 @@ CASES: dict[str, tuple[str, str]] = {
     "47 a deadline": (OURS_NOT, "a deadline"),
     "48 63 letters": (OURS_NOT, "a name of 63 letters"),
     "49 an init container": (GOOD, "an init container makes the request"),
+    "56 several mistakes at once": (GOOD, "five mistakes in one file"),
     "AlreadyExists": (OURS_NOT, "the name is taken"),
     "a set-up file: the check comes later": (GOOD, "the check comes later in the same file"),
     "a set-up file: the flavor comes later": (GOOD, "the flavor comes later in the same file"),
