@@ -39,7 +39,10 @@ def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Findi
         return (TOO_LARGE,) if lookup.synced else ()
     if job.runs_with is not None:
         return findings((RESIZED, *(rule for rule in JOB_RULES if rule.name in _FOR_EVER)), job, lookup, spent)
-    return findings(JOB_RULES if job.queue else JOB_RULES[:1], job, lookup.for_one_job(), spent)
+    found = findings(JOB_RULES if job.queue else JOB_RULES[:1], job, lookup.for_one_job(), spent)
+    if any(each.rule in _NEVER_STARTS for each in found):  # with what to do: a dry run adds nothing to that
+        return tuple(each for each in found if each.rule != "dry-run")
+    return found
 
 
 def of_template(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
@@ -189,6 +192,12 @@ RESIZED: Final = Rule(
 )
 _FOR_EVER: Final = frozenset({"nobody-lends", "request-too-large"})
 """The rules for a job that is stopped because of its new size."""
+
+_NEVER_STARTS: Final = _FOR_EVER | {
+    *("namespace-not-selected", "resource-not-covered", "no-matching-flavor", "min-parallelism-too-large"),
+    *("topology-level-not-found", "topology-too-small"),
+}
+"""The rules for a job that waits until its owner, or an administrator, changes something."""
 
 OF_NOW: Final = frozenset(
     {"only-by-borrowing", "will-wait", "topology-full", "pods-not-ready", "admission-check-pending", "dry-run"}

@@ -16,6 +16,7 @@ from core.feedback.jobs import of_job
 from core.feedback.rules import LIMIT
 from core.feedback.submission import OF_JOB, Submission
 from core.model import Key, Reserve, StayPending, Workload
+from core.model.forecast import StartForecast
 from core.scheduling.cycle import schedule
 from core.scheduling.snapshot import Head
 from core.state import what_if
@@ -176,3 +177,9 @@ def test_the_outcome_is_what_the_cycle_decides_and_what_it_admits_when_the_victi
             assert outcome.victims == decision.victims
             assert outcome.admission is None or decision.victims
         found.check()
+
+
+def test_a_job_that_asks_for_too_much_is_told_so_once() -> None:
+    never = StartForecast(Key("team-a", "0?"), "team-a", 0.0, unknown="never: insufficient quota", never=True)
+    found = of_job(dry(job(requests={"cpu": "40"})), replace(world(""), newcomer_forecast=lambda *_: never))
+    assert [each.rule for each in found] == ["request-too-large"]
