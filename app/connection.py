@@ -95,6 +95,19 @@ class Protocol:
         await self.context.terminated.set()
 
 
+@dataclass(slots=True)
+class _Form:
+    """Whether the answer of a connection is a stream. An application that failed keeps the scope of its request, and
+    with it what the scope's state refers to: this, and not the connection.
+    """
+
+    streams: bool = False
+
+    def stream(self) -> None:
+        """Makes the answer that begins now a stream: each part is written at once, and has a deadline of its own."""
+        self.streams = True
+
+
 class ServedConnection:
     """Serves the requests of one socket, one after the other. When `run()` returns, the socket is closed."""
 
@@ -116,7 +129,7 @@ class ServedConnection:
         self._gathered: list[bytes] = []
         """Parts of an answer that are not written yet."""
         self._gathered_bytes = 0
-        self._streams = False
+        self._form = _Form()
         self._protocol: H11Protocol | None = None
         self.state = ConnectionStage.IDLE
         self.used = False  # whether it has brought a call
@@ -171,13 +184,14 @@ class ServedConnection:
 
     async def _serve(self) -> None:
         socket = self._writer.get_extra_info("socket")
+        client = common_name(self._writer.get_extra_info("peercert"))
         async with TaskGroup(self._loop) as tasks:
             self._protocol = H11Protocol(
                 self._app,
                 self._shared.config,
                 self._shared.context,
                 tasks,
-                ConnectionState({CLIENT: common_name(self._writer.get_extra_info("peercert")), STREAM: self._stream}),
+                ConnectionState({CLIENT: client, STREAM: self._form.stream}),
                 self._writer.get_extra_info("ssl_object") is not None,
                 parse_socket_addr(socket.family, socket.getpeername()),
                 parse_socket_addr(socket.family, socket.getsockname()),
@@ -212,17 +226,13 @@ class ServedConnection:
                 self._gathered_bytes += len(event.data)
             if self._gathered_bytes > WRITE_SIZE:
                 await self._write_large()
-            elif self._gathered and (self._streams or not self._incomplete()):
+            elif self._gathered and (self._form.streams or not self._incomplete()):
                 await self._write(b"".join(self._taken()))
         elif isinstance(event, Updated):
-            self._streams = False
+            self._form.streams = False
             self._enter(ConnectionStage.IDLE if event.idle else ConnectionStage.CALL)
         elif isinstance(event, Closed):
             self._end()
-
-    def _stream(self) -> None:
-        """Makes the answer that begins now a stream: each part is written at once, and has a deadline of its own."""
-        self._streams = True
 
     def _incomplete(self) -> bool:
         """Whether more of the answer will follow."""
@@ -255,7 +265,7 @@ class ServedConnection:
                 self._enter(ConnectionStage.ANSWER)
             with contextlib.suppress(ConnectionError):
                 await self._writer.drain()
-        if self._streams:
+        if self._form.streams:
             self._enter(ConnectionStage.STREAM)
 
     def _enter(self, state: ConnectionStage) -> None:

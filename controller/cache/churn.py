@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-import structlog
-
 from api.objects import Key, Resource
+from controller.kube.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 FREE: Final = 5
 """So many creations of one object are not delayed: a job that is requeued or resized needs a few."""

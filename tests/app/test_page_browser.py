@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from api import resources
 from app.page.served import ServedPage
 from tests.browser import ARGUMENTS, axe, chromium
-from tests.eventually import PATIENCE
+from tests.eventually import PATIENCE, until
 from tests.paged_example import GPU, example
 from tests.paging import PagedCluster
 
@@ -185,8 +185,13 @@ def test_a_list_of_many_rows_has_few_elements(opened: Callable[..., Page]) -> No
     page = opened("queues/vision", size="narrow")
     settled(page)
     assert page.locator("virtual-list > *").count() < 25
-    page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    expect(page.locator("virtual-list [aria-posinset='15']")).to_be_visible()
+    last = page.locator("virtual-list [aria-posinset='15']")
+
+    def reached() -> bool:  # the list may still grow after a scroll to its end
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        return last.is_visible()
+
+    until(reached, "the last row")
 
 
 def test_a_wrong_token_says_so_and_a_tenant_sees_his_own(opened: Callable[..., Page]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -26,8 +26,13 @@ from tests.controller.history import HOUR, short_history, write
 
 BASE = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 OVER = Window(0.0, 5 * HOUR, HOUR)
-SINCE = [f"--since={time.time():.0f}s", f"--until={time.time() - 5 * HOUR:.0f}s"]
 FORBIDDEN = refusal(403, "Forbidden", "ann may not get reports")
+
+
+@pytest.fixture(autouse=True)
+def at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is seen of the history must not depend on how long a run of all tests takes."""
+    monkeypatch.setattr("cli.history.command.time", SimpleNamespace(time=lambda: 5 * HOUR))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +47,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(application(["report"]), ["report", *SINCE, *words])
+    return CliRunner().invoke(application(["report"]), ["report", "--since=5h", *words])
 
 
 def of_file(file: Path, *words: str) -> str:

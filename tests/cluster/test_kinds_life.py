@@ -22,6 +22,7 @@ import yaml
 from api.names import Label
 from api.objects import Raw, Resource
 from bench.kinds import QUEUE, local_queues, played, twice
+from controller.forecasts.remembered import NAME as REMEMBERED
 from core.jobs.kinds import supported
 from core.jobs.owners import KNOWN
 from devcluster.controlplane import ControlPlane, Spec
@@ -463,6 +464,8 @@ REASONED = {
     Use("kueue.x-k8s.io", "workloads/status", "patch"): "one that changed after the patch was made for it",
     Use("", "events", "list"): "why an admitted job has no pods, a minute after its start",
     Use("", "podtemplates", "delete"): "one that was made for a request that never was",
+    Use("", "configmaps", "patch", NAMESPACE, REMEMBERED): "every ten minutes: these tests take less",
+    Use("", "configmaps", "create", NAMESPACE): "the first of those writes",
     **{
         Use("", "configmaps", verb, "kube-system", "extension-apiserver-authentication"): "a role of Kubernetes"
         for verb in ("list", "watch")

@@ -8,6 +8,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,17 +37,20 @@ def programs() -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def folder() -> Iterator[Path]:
+    """A folder that every user may enter: those of pytest are for its own user."""
+    with tempfile.TemporaryDirectory(prefix="postgres-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[str]:
     """The URL of a server on a port of this host. PostgreSQL refuses to run as root, so root starts it as another user,
     and from a copy if that user may not read the programs.
     """
-    folder = tmp_path_factory.mktemp("postgres")
     package, data, as_nobody = programs(), folder / "data", os.geteuid() == 0
     if as_nobody:
-        for above in folder.parents:
-            if above.name.startswith("pytest-"):
-                above.chmod(above.stat().st_mode | stat.S_IXOTH)
-        folder.chmod(0o755)
         data.mkdir()
         os.chown(data, NOBODY, NOBODY)
         if not all(above.stat().st_mode & stat.S_IXOTH for above in package.parents):
