@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Protocol
@@ -30,6 +29,7 @@ from app.published import Published
 from app.reports import Reports
 from app.server import Address, Listener, Server
 from app.setup import Setup
+from app.standing import forecasts_of
 from app.tasks import Tasks
 from app.verdicts import Verdicts
 from app.visibility import Visibility
@@ -45,7 +45,6 @@ from controller.kube.client import Client
 from controller.kube.errors import ApiError, Unintelligible, Unreachable
 from controller.kube.events import EventSender, ObjectReference
 from controller.kube.flow.throttle import Throttle
-from core.forecast import document
 from core.forecast.basis import Basis
 from core.state.lookup import Lookup
 from operations.install import NotEstablishedError, await_admission, install_definitions
@@ -132,6 +131,8 @@ class Composition:
         self.converted = Converted(client, lambda: self._conversion(b""))
         self.metrics.sources.append(self._families)
         self.published = self._published_configurations()
+        kept = self.setup.controller.history
+        self.history = HistoryReader(kept) if kept is not None else None
         self.visibility = self._visibility()
         self.page = self._page(shown)
         own = [served.listener for served in (self.page,) if served is not None]
@@ -300,13 +301,8 @@ class Composition:
         if self.setup.visibility is None:
             return None
         lookup = self.controller.lookup
-
-        def forecast(key: Key) -> Raw | None:
-            start = lookup.forecast(key)
-            return document.written(start, time.time()) if start is not None else None
-
-        kept = self.setup.controller.history
-        reports = Reports(HistoryReader(kept) if kept is not None else None, self.setup.controller.recorder)
+        reports = Reports(self.history, self.setup.controller.recorder)
+        forecast = forecasts_of(lookup)
         served = Visibility(self.client, lookup, self.controller.workload, forecast=forecast, reports=reports)
         return served, Listener(served, self.setup.visibility, self.live.for_clients_of(b""))
 
@@ -323,6 +319,7 @@ class Composition:
             self.setup.ui,
             None if self.setup.ui.local and not authority else self.live.for_clients_of(authority),
             self.setup.ui_proxy,
+            self.history,
         )
 
     def _trust_front_proxy(self, authority: bytes) -> None:

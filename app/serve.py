@@ -31,7 +31,6 @@ from app.page.served import Shown
 from app.profile import Profile
 from app.setup import Setup, SetupOptions
 from certs.pki import CertificateError
-from controller.history.history import HistoryReader
 from controller.kube import config as kubeconfig
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
@@ -182,8 +181,7 @@ def _shown(decided: Setup, controller: Controller) -> Shown | None:
     if decided.ui is None:
         return None
     learned = controller.forecasts.run_times.run_time if controller.forecasts is not None else None
-    kept = decided.controller.history
-    return Shown(controller.caches, learned, HistoryReader(kept) if kept is not None else None)
+    return Shown(controller.caches, learned)
 
 
 def _failed(error: BaseException | None) -> bool:

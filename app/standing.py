@@ -22,11 +22,11 @@ from app.pieces import in_pieces
 from core.explain import document, standing
 from core.explain.analysis import Audience, ExplanationBounds, explain_in_steps
 from core.explain.explanation import Explanation
-from core.explain.parts import called
+from core.explain.parts import job_name
 from core.explain.sight import EVERYTHING, Sight, of_namespace
 from core.explain.standing import LONGEST_MESSAGE
+from core.forecast import document as forecast_document
 from core.model import LocalQueue
-from core.model.owner import GROUP, owner
 from core.queue.queue import QueueEntry
 from core.state.lookup import Lookup
 from core.state.orders import Order, Orders
@@ -35,6 +35,16 @@ BOUNDS: Final = ExplanationBounds(queues=100, holders=400, tries=24, nodes=1_000
 """What an explanation may cost: 24 cycles of a millisecond or two, between which other requests are answered."""
 MOST_NAMESPACES: Final = 5
 """Of so many namespaces it is asked whether a user may read their workloads, if he may not read all."""
+
+
+def forecasts_of(lookup: Lookup) -> Callable[[Key], Raw | None]:
+    """Returns what returns the forecast of a workload as the visibility API has it; None while there is none."""
+
+    def forecast(key: Key) -> Raw | None:
+        start = lookup.forecast(key)
+        return forecast_document.written(start, time.time()) if start is not None else None
+
+    return forecast
 
 
 class Standings:
@@ -108,9 +118,7 @@ class Standings:
         return {} if found is None else {"forecast": found}
 
     def _job_of(self, key: Key) -> str:
-        raw = self._raw(key)
-        by = owner(raw) if raw is not None else None
-        return (called(raw) or by.name.removeprefix(GROUP)) if raw is not None and by is not None else ""
+        return job_name(self._raw(key))
 
     async def _explained(self, key: Key, sight: Sight) -> Explanation | None:
         async with self._one_at_a_time:

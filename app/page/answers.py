@@ -19,9 +19,8 @@ from app.limits import RefusedCallError
 from app.page.rights import Rights
 from app.pieces import in_pieces
 from controller.cache.caches import Caches
-from core.explain.parts import called
+from core.explain.parts import job_name
 from core.forecast.run_times import RunTimes
-from core.model.owner import GROUP, owner
 from core.page import overview, queue
 from core.queue.queue import QueueEntry
 from core.quota.usage import Reservation
@@ -181,6 +180,4 @@ class PageAnswers:
 
     def job_of(self, key: Key) -> str:
         """Returns the name of the job of a Workload, '' if it has none."""
-        raw = self.caches.workloads.get(key)
-        by = owner(raw) if raw is not None else None
-        return (called(raw) or by.name.removeprefix(GROUP)) if raw is not None and by is not None else ""
+        return job_name(self.caches.workloads.get(key))

@@ -81,7 +81,7 @@ class PageApplication:
         self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """PageAnswers a request, or says why not."""
+        """Answers a request, or says why not."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close"})
         if scope["type"] != "http":

@@ -6,10 +6,8 @@ import asyncio
 import importlib.metadata
 import secrets
 import ssl
-import time
 from dataclasses import dataclass
 
-from api.objects import Key, Raw
 from app.access import Reviews
 from app.page import assets
 from app.page.answers import PageAnswers
@@ -19,25 +17,21 @@ from app.page.questions import QuestionAnswers
 from app.page.stream import Hub
 from app.page.topics import Changes
 from app.server import Address, Listener
-from app.standing import Standings
+from app.standing import Standings, forecasts_of
 from app.visibility import FrontProxy
 from controller.cache.caches import Caches
 from controller.history.history import HistoryReader
 from controller.kube.client import Client
-from core.forecast import document
 from core.forecast.run_times import RunTimes
 from core.state.lookup import Lookup
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the page shows: the caches, how much longer workloads run, None if that is not learned, and the history,
-    None if there is none.
-    """
+    """What the page shows: the caches, and how much longer workloads run, None if that is not learned."""
 
     caches: Caches
     run_times: RunTimes | None = None
-    history: HistoryReader | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +55,7 @@ def served_page(
     address: Address,
     tls: ssl.SSLContext | None,
     proxy: FrontProxy,
+    history: HistoryReader | None = None,
 ) -> ServedPage:
     """Returns the page, which follows the caches from now on. Reads its files."""
     changes = Changes(shown.caches)
@@ -71,15 +66,10 @@ def served_page(
         lookup,
         shown.run_times,
         version=importlib.metadata.version("seiretsu"),
-        history=shown.history is not None,
+        history=history is not None,
     )
-
-    def forecast(key: Key) -> Raw | None:
-        start = lookup.forecast(key)
-        return document.written(start, time.time()) if start is not None else None
-
-    caches, job_of, history = shown.caches, answers.job_of, shown.history
-    standings = Standings(lookup, caches.workloads.get, asyncio.Lock(), forecast)
+    caches, job_of = shown.caches, answers.job_of
+    standings = Standings(lookup, caches.workloads.get, asyncio.Lock(), forecasts_of(lookup))
     jobs = JobAnswers(caches, client, standings, job_of, history)
     questions = QuestionAnswers(caches, job_of, history)
     app = PageApplication(

@@ -22,7 +22,7 @@ from api.objects import Raw, Resource, key_of
 from controller.cache.indexes import claim_templates
 from controller.cache.sweeps import Begin
 from controller.kube.log import get_logger
-from controller.kube.store import NOTIFIED_AT_ONCE, Store, verbatim
+from controller.kube.store import NOTIFIED_AT_ONCE, Store, in_steps, verbatim
 from controller.settings import Reading
 from core.devices.inventory import NOT_COUNTED_YET, Inventory
 from core.jobs.kind import JobKind
@@ -223,10 +223,7 @@ class Caches:
     def observe(self, observer: Observer) -> Iterator[None]:
         """Calls an observer with each Workload that there is, in steps, and from now on with each change."""
         self.observers.append(observer)
-        for place, key in enumerate(tuple(self.decoded), start=1):
-            observer(None, self.get(key))
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+        yield from in_steps(tuple(self.decoded), lambda key: observer(None, self.get(key)))
 
     def get(self, key: Key) -> Workload | None:
         """The workload at its newest version; None where it is gone."""
@@ -397,7 +394,7 @@ class Caches:
         assert isinstance(self.devices, Inventory)
         for key in self._to_count.pop(namespace, {}):
             current = yield from self.devices.counting(key)
-            yield from self._counted(self.workloads.keys_by_index("claim-template", key))
+            yield from in_steps(self.workloads.keys_by_index("claim-template", key), self._read_one_again)
             if not current:
                 self.devices.recount(key)
                 self._count_again((key,))
@@ -412,18 +409,7 @@ class Caches:
                 found.append(key)
             if not place % SEEN_AT_ONCE:
                 yield
-        yield from self._counted(found)
-        self.read_again()
-
-    def _counted(self, keys: Iterable[Key]) -> Iterator[None]:
-        row = self.rows[resources.WORKLOADS]
-        for place, key in enumerate(keys, start=1):
-            raw, before = self.workloads.get(key), self.decoded.get(key)
-            entered = raw is not None and before is not None and self._entered(row, raw, raw)
-            if before is not None and entered and self.decoded[before.key].uncounted != before.uncounted:
-                self.caught_up(key)
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+        yield from self._reading_again(found)
 
     def _read_again(self, name: Hashable, keys: Callable[[], Iterable[Key]]) -> None:
         """The rules of requests changed: decodes Workloads again; those that are not read yet are read by ``start``."""
@@ -432,14 +418,15 @@ class Caches:
 
     def _reading_again(self, keys: Iterable[Key]) -> Iterator[None]:
         """Decodes the Workloads with these keys; those for which that fails are decoded again after a while."""
-        row = self.rows[resources.WORKLOADS]
-        for place, key in enumerate(keys, start=1):
-            raw = self.workloads.get(key)
-            if raw is not None and key in self.decoded:
-                self._entered(row, raw, raw)
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+        yield from in_steps(keys, self._read_one_again)
         self.read_again()
+
+    def _read_one_again(self, key: Key) -> None:
+        """Decodes a Workload; whether its claims can be counted now decides whether it may start."""
+        raw, before = self.workloads.get(key), self.decoded.get(key)
+        entered = raw is not None and before is not None and self._entered(self.rows[resources.WORKLOADS], raw, raw)
+        if before is not None and entered and self.decoded[before.key].uncounted != before.uncounted:
+            self.caught_up(key)
 
     def _entered(self, row: Cached, old: Raw | None, new: Raw | None) -> bool:
         """Enters a change into State. If that fails, State is behind the store: it is tried again after a while.

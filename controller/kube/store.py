@@ -15,6 +15,7 @@ from api.objects import Key, Raw, key_of
 from controller.kube.log import get_logger
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 Handler = Callable[[T | None, T | None], None]
 Index = Callable[[T], Iterable[Hashable]]
 Pair = tuple[str, str]
@@ -56,6 +57,14 @@ class _Deletion(NamedTuple):
 
 
 _NEVER = _Deletion(-1.0, 0.0)
+
+
+def in_steps(items: Iterable[Item], look: Callable[[Item], object]) -> Iterator[None]:
+    """Calls ``look``, which may be slow, with each item, yielding every few so that other tasks can run."""
+    for place, item in enumerate(items, start=1):
+        look(item)
+        if not place % NOTIFIED_AT_ONCE:
+            yield
 
 
 class Store(Generic[T]):

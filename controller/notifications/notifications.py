@@ -14,7 +14,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter
 
 from controller.cache.caches import Caches
-from controller.kube.store import NOTIFIED_AT_ONCE
+from controller.kube.store import in_steps
 from controller.notifications.sender import Sender
 from core.explain.sight import of_namespace
 from core.matching.placement import matches
@@ -58,11 +58,12 @@ class Notifications:
 
     def everything(self) -> Iterator[None]:
         """Notes what waits and what holds quota; yields, so that other tasks can run."""
-        for place, workload in enumerate(tuple(self.caches.decoded.values()), start=1):
+
+        def note(workload: Workload) -> None:
             if self.caches.get(workload.key) is workload:
                 self._watch.changed(None, workload, self._now())
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+
+        return in_steps(tuple(self.caches.decoded.values()), note)
 
     async def run(self) -> None:
         """Sends notifications until cancelled."""

@@ -82,7 +82,6 @@ REPORTED_SECONDS: Final = 300.0
 """How long the same excess is not reported again, if the guard only reports."""
 TRIES: Final = 4
 """So often an owner that is not in its store yet is waited for before it is asked for."""
-"""How long an evicted Workload is kept out of its queue, doubled with each eviction for this reason."""
 
 Deed = Literal["evicted_workloads", "deleted_pods", "ended_pods", "reported_jobs"]
 DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)

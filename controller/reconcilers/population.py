@@ -16,7 +16,7 @@ from controller.cache.events import Recorder
 from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, NotFound
 from controller.kube.log import get_logger
-from controller.kube.store import NOTIFIED_AT_ONCE
+from controller.kube.store import in_steps
 from controller.kube.workqueue import WorkQueue
 from core.matching.namespaces import never_managed
 from core.model import Key
@@ -47,10 +47,7 @@ class Population:
 
     def everything(self) -> Iterator[None]:
         """Queues all namespaces, in steps."""
-        for place, key in enumerate(self.caches.namespaces.keys(), start=1):
-            self.queue.add(key)
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+        return in_steps(self.caches.namespaces.keys(), self.queue.add)
 
     async def run(self) -> None:
         """Creates LocalQueues until cancelled."""

@@ -20,7 +20,7 @@ from controller.cache.reconciler import Reconciler
 from controller.cache.refusals import Refusals
 from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
-from controller.kube.store import NOTIFIED_AT_ONCE, Store
+from controller.kube.store import Store, in_steps
 from controller.settings import ControllerSettings
 from core.actions import Action, Create, Write, Writes
 from core.jobs import meta
@@ -125,11 +125,7 @@ class Provisioning(Reconciler[ProvisioningSituation]):
 
     def _each(self, selects: Callable[[Key], bool]) -> Iterator[None]:
         """Queues the Workloads that are selected."""
-        for place, key in enumerate(self.caches.workloads.keys(), start=1):
-            if selects(key):
-                self.queue.add(key)
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+        return in_steps(self.caches.workloads.keys(), lambda key: self.queue.add(key) if selects(key) else None)
 
     def _concerned(self, key: Key) -> bool:
         """Whether a Workload has a check of this controller, or requests or PodTemplates of one that it had."""

@@ -12,7 +12,7 @@ from controller.cache.caches import Caches
 from controller.cache.events import Recorder
 from controller.cache.writes import Writer
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.store import NOTIFIED_AT_ONCE
+from controller.kube.store import in_steps
 from controller.kube.workqueue import WorkQueue
 from core.model import Key
 from core.model.events import Event
@@ -46,10 +46,7 @@ class TimeSharing:
 
     def everything(self) -> Iterator[None]:
         """Queues all Workloads, in steps."""
-        for place, key in enumerate(self.caches.workloads.keys(), start=1):
-            self.queue.add(key)
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+        return in_steps(self.caches.workloads.keys(), self.queue.add)
 
     async def run(self) -> None:
         """Lowers priorities until cancelled."""

@@ -16,7 +16,7 @@ from controller.cache.reconciler import Reconciler
 from controller.cache.refusals import Refusals
 from controller.cache.writes import Writer
 from controller.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
-from controller.kube.store import NOTIFIED_AT_ONCE
+from controller.kube.store import in_steps
 from core.actions import Action, Create, Wait, Write, Writes
 from core.jobs.workload import LONG_NAME
 from core.model import ClusterQueue, Workload
@@ -64,10 +64,7 @@ class Variants(Reconciler[VariantFamily]):
         return self._look_at_all(self.caches.workloads.keys())
 
     def _look_at_all(self, keys: Iterable[Key]) -> Iterator[None]:
-        for place, key in enumerate(keys, start=1):
-            self._look_at(self.caches.get(key))
-            if not place % NOTIFIED_AT_ONCE:
-                yield
+        return in_steps(keys, lambda key: self._look_at(self.caches.get(key)))
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
         if old is not None and new is None:

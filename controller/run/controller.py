@@ -398,17 +398,11 @@ class Controller:
         for each in (self.waiting, self.not_running):
             for _ in each.everything():
                 await asyncio.sleep(0)
-        if self.time_sharing is not None:
-            self.time_sharing.connect()
-            for _ in self.time_sharing.everything():
-                await asyncio.sleep(0)
-        if self.population is not None:
-            self.population.connect()
-            for _ in self.population.everything():
-                await asyncio.sleep(0)
-        if self.notifications is not None:
-            self.notifications.connect()
-            for _ in self.notifications.everything():
+        more = {"time-sharing": self.time_sharing, "population": self.population, "notifications": self.notifications}
+        wanted = {name: each for name, each in more.items() if each is not None}
+        for part in wanted.values():
+            part.connect()
+            for _ in part.everything():
                 await asyncio.sleep(0)
         if self.settings.policy.concurrent_admission:
             self.variants.connect()
@@ -427,12 +421,8 @@ class Controller:
             if self.history is not None:
                 group.create_task(self.history.run(), name="history")
             group.create_task(self.mirror.run(), name="queue-mirror")
-            if self.time_sharing is not None:
-                group.create_task(self.time_sharing.run(), name="time-sharing")
-            if self.population is not None:
-                group.create_task(self.population.run(), name="population")
-            if self.notifications is not None:
-                group.create_task(self.notifications.run(), name="notifications")
+            for name, part in wanted.items():
+                group.create_task(part.run(), name=name)
             group.create_task(self.waiting.run(), name="waiting")
             group.create_task(self.not_running.run(), name="not-running")
             if self.guard is not None:

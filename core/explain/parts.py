@@ -16,6 +16,8 @@ from core.jobs.kinds.pod import POD, ended
 from core.jobs.owners import KNOWN
 from core.jobs.pod_owners import DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET, PodOwner, replicas
 from core.model import Raw
+from core.model.owner import GROUP
+from core.model.owner import owner as owner_of
 from core.wire import decode
 
 _REPLICA_SETS = KNOWN["apps", "ReplicaSet"]
@@ -65,6 +67,12 @@ def called(workload: Raw) -> str:
     if found.get(Annotation.IS_GROUP_WORKLOAD) != "true" or not name:
         return ""
     return f"{name} group {index}" if index else str(name)
+
+
+def job_name(workload: Raw | None) -> str:
+    """The name of the job of a Workload, as users know it; '' if it has none."""
+    by = owner_of(workload) if workload is not None else None
+    return (called(workload) or by.name.removeprefix(GROUP)) if workload is not None and by is not None else ""
 
 
 def _of_stateful_set(owner: Raw, workloads: dict[str, Raw]) -> Parts | None:

@@ -88,10 +88,8 @@ def local_queue_row(state: State, key: Key) -> Raw | None:
 
 
 def local_queues_of(state: State, name: str) -> list[LocalQueue]:
-    """Returns the LocalQueues of a ClusterQueue, in order. Costs the number of all LocalQueues."""
-    return sorted(
-        (each for each in state.pending.local_queues.values() if each.cluster_queue == name), key=lambda each: each.key
-    )
+    """Returns the LocalQueues of a ClusterQueue, in order."""
+    return [state.pending.local_queues[key] for key in sorted(state.pending.local_queues_of(name))]
 
 
 def empty_flavors(flavors: Iterable[ResourceFlavor], nodes: Iterable[Node]) -> frozenset[str]:
