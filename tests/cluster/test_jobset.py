@@ -164,8 +164,8 @@ def test_a_preempted_jobset_is_restored_and_starts_again_on_another_flavor(world
     urgent = job("urgent", "second", cpu=5, pods=1, seconds=600, labels={"kueue.x-k8s.io/priority-class": "high"})
     before = world.version("jobsets")
     world.create(urgent)
-    states = world.seen("jobsets", before, lambda state: bool(state["spec"]["suspend"]))
-    assert selectors(states[-1]) == [{}, {}], "one write stops it and takes out what its start put in"
+    states = world.seen("jobsets", before, lambda state: selectors(state) == [{}, {}])
+    assert states[-1]["spec"]["suspend"], "what its start put in is taken out when it stops: after a conflict, later"
     world.until("the other one runs", lambda: "urgent" in world.running())
     world.patch("clusterqueues", "second", {"spec": {"resourceGroups": groups(5, 5)}})
     world.until("it runs again", lambda: running(world, "gives-way"))
