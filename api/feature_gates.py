@@ -93,6 +93,7 @@ _OFF: Final = frozenset(
         "TASBalancedPlacement",
         "TASReplaceNodeDueToNotReadyOverFixedTime",
         "TASRespectNodeAffinityPreferred",
+        "TASTopologySpreading",
         "UnadmittedWorkloadsExplicitStatus",
         "WorkloadRequestUseMergePatch",
     }

@@ -140,6 +140,7 @@ class Annotation:
     SLICE_REQUIRED_TOPOLOGY: Final = "kueue.x-k8s.io/podset-slice-required-topology"
     SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
     SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
+    TOPOLOGY_SPREADING: Final = "kueue.x-k8s.io/podset-topology-spreading"
     PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"  # on Workloads
     CLASS_PRIORITY: Final = "seiretsu.kueue.x-k8s.io/class-priority"  # on Workloads: the last value of the class
     QUEUED_BY: Final = "seiretsu.kueue.x-k8s.io/queued-by"  # who queued the job; only admission sets it

@@ -53,6 +53,7 @@ class Reading:
     elastic_jobs: bool = True
     preemption_gates: bool = False
     concurrent_admission: bool = False
+    spreading: bool = False
     devices: DeviceRules | None = field(default_factory=DeviceRules)
     """How claims of devices count; None if KueueDRAIntegration is off."""
     refuses_claims: bool = True
@@ -75,6 +76,7 @@ class Reading:
             self.elastic_jobs,
             self.preemption_gates,
             self.concurrent_admission,
+            self.spreading,
         )
 
 
@@ -255,6 +257,7 @@ def from_configuration(
             preemption_gates=enabled("ConcurrentAdmission", gates)
             or enabled("MultiKueueOrchestratedPreemption", gates),
             concurrent_admission=enabled("ConcurrentAdmission", gates),
+            spreading=enabled("TASTopologySpreading", gates) and enabled("TopologyAwareScheduling", gates),
             devices=_devices(configuration),
             refuses_claims=enabled("KueueDRARejectWorkloadsWhenDRADisabled", gates),
             system_priority_namespaces=frozenset(configuration.seiretsu.system_priority_namespaces),

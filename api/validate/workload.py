@@ -6,22 +6,25 @@ from api.names import Annotation, Condition
 from api.objects import Raw
 from api.quantity import exact
 from api.syntax import labels
+from api.topology_spreading import errors as spreading_errors
+from api.topology_spreading import group_errors
 from api.validate import admission_gates, pod_template
 from api.validate.common import annotations, has_reservation, immutable, is_true, not_negative, spec_of
 from api.validate.workload_status import is_elastic, status_create, status_update
 
 _BOOST = Annotation.PRIORITY_BOOST
+_SPREADING = Annotation.TOPOLOGY_SPREADING
 
 
 def validate_create(obj: Raw, gates: Gates) -> list[FieldError]:
     """Errors of a new Workload."""
     gated = admission_gates.form(obj) if enabled("AdmissionGatedBy", gates) else []
-    return [*_forms(obj), *_workload(obj, gates), *gated, *status_create(obj, None)]
+    return [*_forms(obj), *_workload(obj, gates), *_spreading(obj, None, gates), *gated, *status_create(obj, None)]
 
 
 def validate_update(old: Raw, new: Raw, gates: Gates) -> list[FieldError]:
     """Errors of a changed Workload, spec and status alike."""
-    errors = [*_workload(new, gates), *status_create(new, old)]
+    errors = [*_workload(new, gates), *_spreading(new, old, gates), *status_create(new, old)]
     if spec_of(old).get("podSets") != spec_of(new).get("podSets"):
         errors += _forms(new)
     if has_reservation(old):
@@ -60,6 +63,46 @@ def _workload(obj: Raw, gates: Gates) -> list[FieldError]:
         errors.append(invalid("spec.podSets", variable, text))
     errors += _priority_class(spec)
     return errors + _boost(obj) if enabled("PriorityBoost", gates) else errors
+
+
+def _spreading(new: Raw, old: Raw | None, gates: Gates) -> list[FieldError]:
+    """Errors of how pod sets are spread over a topology, of those alone that have changed."""
+    if not enabled("TASTopologySpreading", gates):
+        return []
+    pod_sets: list[Raw] = spec_of(new).get("podSets") or []
+    before = {each.get("name"): each for each in (spec_of(old).get("podSets") or () if old is not None else ())}
+    errors: list[FieldError] = []
+    groups: dict[str, list[tuple[str, Raw]]] = {}
+    for index, pod_set in enumerate(pod_sets):
+        path = f"spec.podSets[{index}]"
+        at = f"{path}.template.metadata.annotations[{_SPREADING}]"
+        group = _topology(pod_set).get("podSetGroupName")
+        if group is not None:
+            groups.setdefault(group, []).append((at, pod_set))
+        same = pod_set.get("name") in before and _spread(before[pod_set.get("name")]) == _spread(pod_set)
+        text = _spread(pod_set)[0]
+        if same or text is None:
+            continue
+        if _topology(pod_set).get("required") is None:
+            errors.append(forbidden(at, f"may only be set together with {path}.topologyRequest.required"))
+        else:
+            errors += spreading_errors(at, text)
+    for name, members in groups.items():
+        if any(_spread(before.get(each.get("name"), {})) != _spread(each) for _, each in members):
+            errors += group_errors(name, [(at, _spread(each)[0]) for at, each in members])
+    return errors
+
+
+def _spread(pod_set: Raw) -> tuple[str | None, object, object]:
+    """All of a pod set that the rules of spreading read."""
+    found = ((pod_set.get("template") or {}).get("metadata") or {}).get("annotations") or {}
+    text = found.get(_SPREADING) if isinstance(found, dict) else None
+    topology = _topology(pod_set)
+    return text if isinstance(text, str) else None, topology.get("required"), topology.get("podSetGroupName")
+
+
+def _topology(pod_set: Raw) -> Raw:
+    return pod_set.get("topologyRequest") or {}
 
 
 def _priority_class(spec: Raw) -> list[FieldError]:

@@ -51,7 +51,7 @@ class JobAdmission(JobReader):
         """
         errors = self.topology_errors(job, enabled)
         if self.topology_groups and enabled("TopologyAwareScheduling"):
-            errors += topology.groups([self._annotated(job, slot) for slot in self.slots(job)])
+            errors += topology.groups([self._annotated(job, slot) for slot in self.slots(job)], enabled)
         if not self.elastic and metadata.elastic(job, enabled):
             detail = f'elastic job is not supported for "{self.api_version}, Kind={self.kind}"'
             errors.append(forbidden(metadata.ELASTIC, detail))

@@ -46,6 +46,8 @@ from core.model.workload import (
     GateState,
     PodSet,
     PodSetAssignment,
+    Spreading,
+    SpreadRule,
     TopologyRequest,
     Workload,
 )
@@ -85,6 +87,8 @@ __all__ = [
     "ResourceFlavor",
     "ResourceGroup",
     "Selector",
+    "SpreadRule",
+    "Spreading",
     "StayPending",
     "StopPolicy",
     "Taint",

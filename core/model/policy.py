@@ -36,7 +36,8 @@ class TopologyPolicy:
     TASRespectNodeAffinityPreferred, ``overlapping_flavors`` TASHandleOverlappingFlavors, ``recompute``
     TASRecomputeAssignmentWithinSchedulingCycle, ``fail_fast`` TASFailedNodeReplacementFailFast, ``keep_pod_owned``
     SkipReassignmentForPodOwnedWorkloads, ``elastic`` ElasticJobsViaWorkloadSlicesWithTAS and ``encoded_by_prefix``
-    TASAssignmentsEncodingByHostnamePrefix, ``tolerable_nodes`` SchedulerLibraryIntegration.
+    TASAssignmentsEncodingByHostnamePrefix, ``tolerable_nodes`` SchedulerLibraryIntegration, ``spreading``
+    TASTopologySpreading.
     """
 
     mixed_profile: bool = True
@@ -49,6 +50,7 @@ class TopologyPolicy:
     elastic: bool = False
     encoded_by_prefix: bool = True
     tolerable_nodes: bool = False
+    spreading: bool = False
 
     @staticmethod
     def of(gates: Gates) -> TopologyPolicy | None:
@@ -66,6 +68,7 @@ class TopologyPolicy:
             elastic=enabled("ElasticJobsViaWorkloadSlicesWithTAS", gates),
             encoded_by_prefix=enabled("TASAssignmentsEncodingByHostnamePrefix", gates),
             tolerable_nodes=enabled("SchedulerLibraryIntegration", gates),
+            spreading=enabled("TASTopologySpreading", gates),
         )
 
 

@@ -14,11 +14,33 @@ from core.model.owner import Owner
 from core.model.topology import TopologyAssignment
 
 
+class SpreadRule(Struct, frozen=True, gc=False):
+    """Where workloads are spread over the domains of ``level``: a domain that has more than this share (in billionths)
+    of those in the domain above it takes no more (``required``), or is taken last.
+    """
+
+    level: str
+    share: int
+    required: bool = True
+
+
+class Spreading(Struct, frozen=True, gc=False):
+    """How a pod set is spread beside those of other workloads (KEP 13746): the Workloads of the namespace count whose
+    label ``key`` has one of these values; without values none.
+    """
+
+    namespace: str
+    key: str
+    values: tuple[str, ...]
+    rules: tuple[SpreadRule, ...]
+
+
 class TopologyRequest(Struct, frozen=True, gc=False):
     """Where the pods of a pod set should be relative to each other: all on one domain of the level ``required``, or if
     possible ``preferred``, or anywhere (``unconstrained``); with pod sets of the same ``group``.
 
-    ``slices`` are nested, largest first: each of so many pods on one domain of a level.
+    ``slices`` are nested, largest first: each of so many pods on one domain of a level. ``spreading`` is absent where
+    other workloads do not matter.
     """
 
     required: str = ""
@@ -26,6 +48,7 @@ class TopologyRequest(Struct, frozen=True, gc=False):
     unconstrained: bool = False
     group: str = ""
     slices: tuple[tuple[str, int], ...] = ()
+    spreading: Spreading | None = None
 
 
 class PodSet(Struct, frozen=True, gc=False):
@@ -128,6 +151,7 @@ class Rare(Struct, frozen=True, gc=False):
     variant_of: str = ""
     allowed_flavors: tuple[str, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 COMMON: Final = Rare()
@@ -284,6 +308,11 @@ class Workload(Struct, frozen=True, gc=False):
     def unhealthy_nodes(self) -> tuple[str, ...]:
         """The nodes of its pods that failed."""
         return self.rare.unhealthy_nodes
+
+    @property
+    def labels(self) -> tuple[tuple[str, str], ...]:
+        """Its labels, in order; only with the feature gate TASTopologySpreading."""
+        return self.rare.labels
 
     @property
     def closed_gates(self) -> tuple[str, ...]:

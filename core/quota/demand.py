@@ -137,7 +137,8 @@ def _quota(workload: Workload) -> Hashable:
 
 
 def _read(topology: TopologyRequest | None) -> Hashable:
-    return asks(topology), frozenset(levels(topology)), topology.group if topology is not None else ""
+    spreading = topology.spreading.rules if topology is not None and topology.spreading is not None else ()
+    return asks(topology), frozenset(levels(topology)), topology.group if topology is not None else "", spreading
 
 
 def _placement(placement: Placement) -> Hashable:

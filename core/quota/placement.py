@@ -38,11 +38,13 @@ from core.model import (
 from core.model.owner import GROUP
 from core.model.policy import TopologyPolicy
 from core.quota.capacity import Amounts, Shortage
+from core.quota.members import Member, Members, members
 from core.quota.reservations import put
 from core.quota.usage import Reservation
 from core.topology import Asked, Domains, Misfit, Options, has_room, is_known, place, prepare, replacement
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree, tolerable
+from core.topology.spread import Spread, unit
 from core.wire import decode
 
 
@@ -114,6 +116,8 @@ class PlacementKind:
     def amounts(self, workload: Workload, admission: Admission) -> Amounts:
         """Returns the pods on each domain. Reclaimable pods do not free their domains."""
         found: dict[Hashable, int] = {}
+        if self.policy.spreading:
+            found.update(dict.fromkeys(members(workload, admission), 1))
         pod_sets: dict[str, PodSet] = {}
         for given in admission.pod_sets:
             if given.topology is None:
@@ -179,7 +183,7 @@ class PlacementKind:
 class PlacementCapacity:
     """The domains of the flavors of an arena, with usage."""
 
-    __slots__ = ("_domains", "_options", "_policy", "_rules", "_together")
+    __slots__ = ("_domains", "_members", "_options", "_policy", "_rules", "_together")
 
     def __init__(
         self,
@@ -187,13 +191,17 @@ class PlacementCapacity:
         rules: Mapping[str, _Rules],
         domains: dict[str, Domains],
         together: Mapping[str, tuple[str, ...]] | None = None,
+        those: Members | None = None,
     ) -> None:
-        """``together`` are by flavor those that count usage together, in order; None if they are to be found."""
+        """``together`` are by flavor those that count usage together, in order; None if they are to be found. ``those``
+        are the workloads that count for others that are spread.
+        """
         self._policy = policy
         self._rules = rules
         self._domains = domains
         self._options = _options(policy)
         self._together = together if together is not None else _together(policy, domains)
+        self._members = those if those is not None else Members()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PlacementCapacity) and self.usage() == other.usage() and self._rules == other._rules
@@ -216,9 +224,8 @@ class PlacementCapacity:
 
     def copy(self) -> PlacementCapacity:
         """Returns the same domains with separate usage."""
-        return PlacementCapacity(
-            self._policy, self._rules, {name: each.copy() for name, each in self._domains.items()}, self._together
-        )
+        domains = {name: each.copy() for name, each in self._domains.items()}
+        return PlacementCapacity(self._policy, self._rules, domains, self._together, self._members.copy())
 
     def add(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> None:
         """Counts pods; those on a domain without nodes are ignored."""
@@ -248,6 +255,11 @@ class PlacementCapacity:
         needed: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
         asked: list[tuple[Place, dict[str, int]]] = []
         for key, count in amounts.items():
+            if isinstance(key, Member):
+                domains = self._domains.get(key.flavor) if count > 0 else None
+                if domains is not None and not self._members.admits(key, domains):
+                    return False
+                continue
             assert isinstance(key, Place)
             together = self._together.get(key.flavor)
             if together is None:
@@ -310,6 +322,8 @@ class PlacementCapacity:
         asked, delayed = self._asked(workload, admission, rules, replaced)
         if isinstance(asked, Shortage):
             return asked
+        if self._policy.spreading:
+            asked = {name: [self._spread(name, each, empty=empty) for each in asked[name]] for name in asked}
         if replaced is None or "topology" not in replaced.usage.further:
             found = self._placed(workload, asked, empty=empty)
         else:
@@ -329,7 +343,7 @@ class PlacementCapacity:
             asked, _ = self._asked(workload, admission, rules, None)
             if isinstance(asked, Shortage):
                 return False
-            if len(asked) == 1:
+            if len(asked) == 1 and not self._policy.spreading:
                 ((flavor, requests),) = asked.items()
                 return has_room(self._domains[flavor], requests, self._options)
         return not isinstance(self.place(workload, admission, replaced=replaced), Shortage)
@@ -373,6 +387,15 @@ class PlacementCapacity:
             updates=_updates(workload, pod_set.name) if workload.checks else (),
             previous=previous,
         )
+
+    def _spread(self, flavor: str, asked: Asked, *, empty: bool) -> Asked:
+        """The same pods with how they are spread beside the workloads that are there."""
+        spreading = asked.topology.spreading
+        if spreading is None:
+            return asked
+        name = unit(asked.pod_set.name, asked.topology.group)
+        there = Spread(spreading.rules) if empty else self._members.spread(flavor, name, spreading)
+        return replace(asked, spread=there)
 
     def _flavor(self, workload: Workload, given: PodSetAssignment, pod_set: PodSet) -> tuple[str, str]:
         """Returns the mistake because of which a pod set cannot be placed, or the flavor in which it is."""
@@ -433,6 +456,10 @@ class PlacementCapacity:
         return replacement(domains, asked, assigned, workload.unhealthy_nodes[0], self._options)
 
     def _count(self, key: Hashable, count: int) -> None:
+        if isinstance(key, Member):
+            if key.flavor in self._domains:
+                self._members.count(key, self._domains[key.flavor], count)
+            return
         assert isinstance(key, Place)
         requests = dict(key.requests)
         for name in self._together.get(key.flavor, ()):

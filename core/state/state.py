@@ -72,6 +72,7 @@ from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
 from core.quota.capacity import CapacityKind, FurtherCapacity
 from core.quota.checks import required_checks
+from core.quota.members import lets_others_in
 from core.quota.placement import NodeChange, PlacementCapacity, PlacementKind, needs_second_pass
 from core.quota.reservations import Reservations, put
 from core.quota.usage import (
@@ -656,6 +657,8 @@ class State:
                 freed = old.usage.all_of_it
             if freed != NOTHING_FREED:
                 self._plan_wake_up(old.cluster_queue, freed)
+        elif lets_others_in(held.usage):
+            self._plan_wake_up(held.cluster_queue, ROOM_FREED)
         self._pods_ready(waiting)
 
     def _release_reservation(self, key: Key) -> Reservation | None:

@@ -51,6 +51,9 @@ def unsupported(
         return f'Flavor "{flavor.name}" information missing in TAS cache'
     if not set(levels(pod_set.topology)) <= set(topology.levels):
         return f'Flavor "{flavor.name}" does not contain the requested level'
+    spreading = pod_set.topology.spreading if pod_set.topology is not None else None
+    if spreading is not None and any(each.required and each.level not in topology.levels for each in spreading.rules):
+        return f'Flavor "{flavor.name}" does not contain a topology level required by topology spreading'
     return ""
 
 

@@ -19,6 +19,7 @@ from core.topology.counts import prepare as prepare_counts
 from core.topology.elastic import scaled
 from core.topology.nodes import Domains, Tree
 from core.topology.request import Asked, Goal, Misfit, Options, goal
+from core.topology.spread import Rank, Spread
 
 
 class Part(NamedTuple):
@@ -54,7 +55,7 @@ def place(
     Each pod set sees what those before it take; the domains themselves are not changed.
     """
     here = domains.empty() if empty else domains
-    if len(requests) == 1 and not requests[0].updates and requests[0].previous is None:
+    if len(requests) == 1 and not requests[0].updates and requests[0].previous is None and requests[0].spread is None:
         return {requests[0].pod_set.name: _answer(here, requests[0], options)}
     here = here.copy()
     found: dict[str, TopologyAssignment | Misfit] = {}
@@ -272,6 +273,8 @@ def _found(
         return Misfit(f"no topology domains at level: {tree.levels[wanted.level]}")
     need = workers.count // wanted.size
     parts: list[Part] | Shortfall
+    if workers.spread is not None and wanted.required:
+        return _beside(domains, wanted, workers, workers.spread, counted, leader is not None)
     even = balanced(counted, wanted, need, leader=leader is not None) if _may_balance(wanted, options) else None
     if even is not None:
         level, shares = even
@@ -280,12 +283,31 @@ def _found(
         level, parts = _choose(counted, wanted, need, leader is not None)
         if not isinstance(parts, Shortfall):
             parts = _descend(counted, wanted, level, parts)
-    if not isinstance(parts, Shortfall):
-        return parts
+    return parts if not isinstance(parts, Shortfall) else _misfit(domains, wanted, workers, counted, level, parts)
+
+
+def _misfit(domains: Domains, wanted: Goal, workers: Asked, counted: Counts, level: int, found: Shortfall) -> Misfit:
     topology = domains.flavor.topology_name or ""
     if len(wanted.layers) > 1:
         return Misfit(reasons.layers(topology, wanted, counted, level, _fullest(counted, level), workers.count))
-    return Misfit(reasons.misfit(topology, wanted, counted, need, parts.fit))
+    return Misfit(reasons.misfit(topology, wanted, counted, workers.count // wanted.size, found.fit))
+
+
+def _beside(
+    domains: Domains, wanted: Goal, workers: Asked, spread: Spread, counted: Counts, leader: bool
+) -> list[Part] | Misfit:
+    """The leaves for pods that are spread beside other workloads: where they may be is decided at one level."""
+    tree = domains.tree
+    if low := spread.too_low(tree.levels, wanted.level):
+        return Misfit(f"topology spreading level {low} is below the podset topology {tree.levels[wanted.level]}")
+    ranks = spread.ranks(tree, wanted.level)
+    if all(rank is None for rank in ranks):
+        return Misfit(f"topology spreading excludes all topology domains at level: {tree.levels[wanted.level]}")
+    found: Part | list[Part] | Shortfall
+    found = _on_best(counted, wanted, workers.count // wanted.size, leader, ranks)
+    if isinstance(found, Part):
+        found = _descend(counted, wanted, wanted.level, [found])
+    return found if isinstance(found, list) else _misfit(domains, wanted, workers, counted, wanted.level, found)
 
 
 def _may_balance(wanted: Goal, options: Options) -> bool:
@@ -335,6 +357,27 @@ def _one(counted: Counts, wanted: Goal, level: int, need: int, leader: bool) -> 
     if not enough:
         return None
     return Part(min(enough, key=lambda n: (-scores[n], units[n], pods[n], n)), need, leader)
+
+
+def _on_best(counted: Counts, wanted: Goal, need: int, leader: bool, ranks: Sequence[Rank | None]) -> Part | Shortfall:
+    """The domain for pods that are spread: of those that the rules rank best and are enough, the one with the fewest
+    units.
+    """
+    if not need and not leader:
+        return Part(0, 0)
+    level = wanted.level
+    units, pods = counted.led.units[level], counted.led.pods[level]
+    scores = counted.scores[level] if counted.scores else [0] * len(units)
+    able = counted.leads[level] if leader else [True] * len(units)
+    ranked = {n: rank for n, rank in enumerate(ranks) if rank is not None}
+    enough = [n for n in ranked if units[n] >= need and able[n]]
+    if enough:
+        best = min({ranked[n] for n in enough})
+        alike = [(-scores[n], units[n], pods[n], n) for n in enough if ranked[n] == best]
+        return Part(min(alike)[-1], need, leader)
+    best = min(set(ranked.values()))
+    first = min((-scores[n], not able[n], -units[n], pods[n], n) for n in ranked if ranked[n] == best)[-1]
+    return Shortfall(counted.plain.units[level][first])
 
 
 class _Pool(NamedTuple):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from core.model import Placement, PodSet, Requests, TopologyAssignment, TopologyRequest
+from core.topology.spread import Spread
 
 _NOTHING = TopologyRequest()
 
@@ -38,6 +39,7 @@ class Asked(Struct, frozen=True, gc=False):
 
     ``implied``: it asks for no topology, but all flavors of its ClusterQueue have one. ``updates`` are node selectors
     and tolerations from admission checks. ``previous`` is the assignment of the workload slice that is replaced.
+    ``spread`` is how it is spread beside other workloads.
     """
 
     pod_set: PodSet
@@ -46,6 +48,7 @@ class Asked(Struct, frozen=True, gc=False):
     implied: bool = False
     updates: tuple[Placement, ...] = ()
     previous: TopologyAssignment | None = None
+    spread: Spread | None = None
 
     @property
     def topology(self) -> TopologyRequest:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -20,6 +20,9 @@ from api import names, quantity
 from api.convert import topology_assignment as topology
 from api.errors import FieldError
 from api.objects import key_of
+from api.topology_spreading import REQUIRED, SpreadingValue
+from api.topology_spreading import errors as spreading_errors
+from api.topology_spreading import parsed as parsed_spreading
 from core import model
 from core.model import (
     ANYWHERE,
@@ -42,6 +45,8 @@ from core.model import (
     Requirement,
     ResourceGroup,
     Selector,
+    Spreading,
+    SpreadRule,
     Taint,
     Toleration,
     TopologyAssignment,
@@ -69,7 +74,8 @@ class WorkloadContext:
     ``pod_sets`` caches pod sets decoded with these rules, and is not part of the value. ``priority_boost``,
     ``admission_gates``, ``reclaimable_pods`` and ``elastic_jobs`` are the feature gates PriorityBoost,
     AdmissionGatedBy, ReclaimablePods and ElasticJobsViaWorkloadSlices; ``preemption_gates`` is whether
-    ConcurrentAdmission or MultiKueueOrchestratedPreemption is on, ``concurrent_admission`` whether the former is.
+    ConcurrentAdmission or MultiKueueOrchestratedPreemption is on, ``concurrent_admission`` whether the former is;
+    ``spreading`` is TASTopologySpreading.
     """
 
     rules: RequestRules = field(default_factory=RequestRules)
@@ -79,7 +85,12 @@ class WorkloadContext:
     elastic_jobs: bool = True
     preemption_gates: bool = False
     concurrent_admission: bool = False
+    spreading: bool = False
     pod_sets: dict[bytes, _PodSets] = field(default_factory=dict, compare=False, repr=False)
+    spread: dict[Hashable, tuple[tuple[PodSet, ...], tuple[PodSet, ...]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Pod sets, and the same with how they are spread, by identity."""
 
 
 def selector(raw: Raw | None) -> Selector | None:
@@ -221,6 +232,8 @@ def workload(raw: Raw, context: WorkloadContext, before: model.Workload | None =
     claims = counts is not None and (bool(counts.extended) or _has_claims(spec.get("podSets") or ()))
     if claims:
         pod_sets, uncounted = _with_devices(metadata.get("namespace", ""), spec.get("podSets") or (), pod_sets, context)
+    if context.spreading:
+        pod_sets = _with_spreading(metadata, spec.get("podSets") or (), pod_sets, context)
     controller = owner(raw)
     key = Key(sys.intern(metadata.get("namespace", "")), metadata["name"])
     uid = metadata.get("uid", "")
@@ -250,6 +263,7 @@ def workload(raw: Raw, context: WorkloadContext, before: model.Workload | None =
         and _PLAIN_STATUS.issuperset(status)
         and spec.get("active") is not False
         and _RARE_LABELS.isdisjoint(labels)
+        and not (context.spreading and labels)
         else _rare(metadata, spec, status, invalid, uncounted, context),
     )
     if not claims or found.admission is None:
@@ -314,6 +328,7 @@ def _rare(
         nominated=tuple(status.get("nominatedClusterNames") or ()),
         from_manager=names.Label.MULTIKUEUE_ORIGIN in labels,
         unhealthy_nodes=tuple(each["name"] for each in status.get("unhealthyNodes") or ()),
+        labels=tuple(sorted(labels.items())) if context.spreading else (),
         **_family(metadata, context),
     )
     return COMMON if found == COMMON else found
@@ -468,6 +483,53 @@ def _with_devices(
     if known is None:
         known = context.pod_sets[name] = devices.counted(pod_sets, charge), ()
     return known[0], ""
+
+
+def _with_spreading(
+    metadata: Raw, raws: Sequence[Raw], pod_sets: tuple[PodSet, ...], context: WorkloadContext
+) -> tuple[PodSet, ...]:
+    """Returns pod sets with how they are spread beside other workloads. Those that are equal are one value."""
+    found = tuple(_spreading(metadata, each, raw) for each, raw in zip(pod_sets, raws, strict=True))
+    if not any(found):
+        return pod_sets
+    name = id(pod_sets), found
+    known = context.spread.get(name)
+    if known is None:
+        if len(context.spread) >= _MOST_CACHED:
+            context.spread.clear()
+        spread = tuple(
+            msgspec.structs.replace(each, topology=msgspec.structs.replace(each.topology, spreading=rule))
+            if rule is not None and each.topology is not None
+            else each
+            for each, rule in zip(pod_sets, found, strict=True)
+        )
+        known = context.spread[name] = pod_sets, spread
+    return known[1]
+
+
+def _spreading(metadata: Raw, pod_set: PodSet, raw: Raw) -> Spreading | None:
+    """How a pod set is spread; None without a required topology, with which alone it is on one domain of a level."""
+    text = (((raw.get("template") or {}).get("metadata") or {}).get("annotations") or {}).get(_SPREADING)
+    if not text or pod_set.topology is None or not pod_set.topology.required:
+        return None
+    value = _spreading_value(text)
+    if value is None:
+        return None
+    uid = (metadata.get("labels") or {}).get(names.Label.JOB_UID)
+    selected: tuple[str, tuple[str, ...]] = (names.Label.JOB_UID, (uid,) if uid else ())
+    for each in value.selectors:
+        selected = each["key"], tuple(sorted(set(each["values"])))
+    rules = tuple(SpreadRule(level, share, mode == REQUIRED) for level, share, mode, _ in value.rules)
+    return Spreading(metadata.get("namespace", ""), *selected, rules)
+
+
+@lru_cache(maxsize=1024)
+def _spreading_value(text: str) -> SpreadingValue | None:
+    """The annotation; None for one that is wrong: it was written while the feature gate was off."""
+    return None if spreading_errors("", text) else parsed_spreading(text)
+
+
+_SPREADING: Final = names.Annotation.TOPOLOGY_SPREADING
 
 
 def _templates(pod_sets: Sequence[PodSet], raws: Sequence[Raw]) -> list[devices.PodTemplate]:

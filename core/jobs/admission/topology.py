@@ -15,6 +15,8 @@ from api import syntax
 from api.errors import OMITTED, FieldError, duplicate, forbidden, invalid, required
 from api.feature_gates import Enabled
 from api.names import Annotation
+from api.topology_spreading import errors as spreading_errors
+from api.topology_spreading import group_errors
 from core.jobs.admission.literals import boolean, integer
 
 _MODES: Final = (Annotation.REQUIRED_TOPOLOGY, Annotation.PREFERRED_TOPOLOGY, Annotation.UNCONSTRAINED_TOPOLOGY)
@@ -22,6 +24,7 @@ _GROUP: Final = Annotation.POD_SET_GROUP_NAME
 _SLICE: Final = Annotation.SLICE_REQUIRED_TOPOLOGY
 _SIZE: Final = Annotation.SLICE_SIZE
 _LAYERS: Final = Annotation.SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS
+_SPREADING: Final = Annotation.TOPOLOGY_SPREADING
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -43,6 +46,8 @@ def errors(template: Annotated, *, elastic: bool, enabled: Enabled) -> list[Fiel
     if _SIZE in found and _SLICE not in found:
         wrong.append(forbidden(f"{path}[{_SIZE}]", f"may not be set when '{_SLICE}' is not specified"))
     wrong += _layers(path, found, enabled)
+    if enabled("TASTopologySpreading"):
+        wrong += _spreading(path, found)
     if wrong:
         return wrong
     if elastic:
@@ -54,15 +59,19 @@ def errors(template: Annotated, *, elastic: bool, enabled: Enabled) -> list[Fiel
     return wrong or _larger_than(path, found, pods)
 
 
-def groups(templates: Sequence[Annotated]) -> list[FieldError]:
+def groups(templates: Sequence[Annotated], enabled: Enabled) -> list[FieldError]:
     """Returns the errors of the groups of pod sets of one job: pairs, of which one is a single pod, with one
-    topology.
+    topology, and spread alike.
     """
     named: dict[str, list[Annotated]] = {}
     for each in templates:
         if _GROUP in each.annotations:
             named.setdefault(each.annotations[_GROUP], []).append(each)
-    return [error for name, members in named.items() for error in _of_group(name, members)]
+    wrong = [error for name, members in named.items() for error in _of_group(name, members)]
+    for name, members in named.items() if enabled("TASTopologySpreading") else ():
+        at = [(f"{each.path}.annotations[{_SPREADING}]", each.annotations.get(_SPREADING)) for each in members]
+        wrong += group_errors(name, at)
+    return wrong
 
 
 def _of_group(name: str, members: list[Annotated]) -> list[FieldError]:
@@ -107,6 +116,15 @@ def _group(path: str, found: Mapping[str, str]) -> list[FieldError]:
     if _MODES[0] not in found and _MODES[1] not in found:
         wrong.append(forbidden(at, f"may not be set when neither '{_MODES[1]}' nor '{_MODES[0]}' is specified"))
     return wrong
+
+
+def _spreading(path: str, found: Mapping[str, str]) -> list[FieldError]:
+    if _SPREADING not in found:
+        return []
+    at = f"{path}[{_SPREADING}]"
+    if _MODES[0] not in found:
+        return [forbidden(at, f"may only be set together with '{_MODES[0]}'")]
+    return spreading_errors(at, found[_SPREADING])
 
 
 def _unconstrained(path: str, found: Mapping[str, str]) -> list[FieldError]:
