@@ -15,9 +15,10 @@ import yaml
 from api.names import Kind, Label
 from api.resources import MULTIKUEUE_CONFIGS
 from cli import scenario, simulator
+from cli.learned import TimesOf
 from cli.manifests import Mistakes, ScenarioError
-from cli.scenario import DEFAULT_RUN_FOR, Scenario
-from cli.simulator import Entered, Played, enter
+from cli.scenario import Scenario
+from cli.simulator import Entered, Played, enter, short
 from cli.target import ChosenCluster, UnreadableError
 from cli.workers import worker, workers
 from cli.world import ConfiguredRules, World
@@ -127,20 +128,20 @@ def play(
     rules: ConfiguredRules | None = None,
     *,
     until: float | None = None,
-    run_for: float = DEFAULT_RUN_FOR,
+    times: TimesOf = short,
 ) -> Played:
     """Plays the scenario of a manager with those of the worker clusters that it uses; ScenarioError where their objects
     cannot be.
     """
     needed = used(scenario, rules) if workers else frozenset()
     if not needed:
-        return simulator.play(scenario, rules, until=until, run_for=run_for)
+        return simulator.play(scenario, rules, until=until, times=times)
     workers = {name: each for name, each in workers.items() if name in needed}
     start = max(each.start for each in (scenario, *workers.values()))
     there = {name: World(each.objects, rules) for name, each in workers.items()}
     here = World(scenario.objects, rules, {name: world.lookup for name, world in there.items()})
-    manager = enter(replace(scenario, start=start), here, run_for)
-    entered = {name: enter(replace(each, start=start), there[name], run_for, name) for name, each in workers.items()}
+    manager = enter(replace(scenario, start=start), here, times)
+    entered = {name: enter(replace(each, start=start), there[name], times, name) for name, each in workers.items()}
     settings = here.rules.controller
     told = simulate_fleet(
         _cluster(here, manager),

@@ -17,12 +17,12 @@ import typer
 
 from api.names import Kind
 from api.objects import Raw
-from cli import live, named, scenario, target
+from cli import learned, live, named, scenario, target
 from cli.cluster_state import without_mapping
+from cli.learned import NOTHING, Remembered, entered
 from cli.manifests import Document
 from cli.scenario import Scenario
 from cli.target import As, AsGroup, Context, Kubeconfig
-from cli.when import entered
 from cli.world import ConfiguredRules, World, rules, without_variants
 from core.feedback.affected import facts
 from core.forecast.edits import ObjectEdit, PriorityClass, edited
@@ -93,36 +93,47 @@ def command(
         there = scenario.read(base or [])
         if from_cluster and config is None:
             chosen = replace(chosen, controller=without_mapping(chosen.controller))
+        before = NOTHING
         if from_cluster:
             here = target.target(kubeconfig, context, as_user, as_group).connection()
             there = scenario.live(there, live.objects(here, live.kinds(chosen.controller)), now)
-        found = plan(there, scenario.read(files), chosen, now, given)
+            before = learned.remembered(here, chosen.controller.namespace)
+        found = plan(there, scenario.read(files), chosen, now, given, before)
     typer.echo(text(found) if output == "text" else target.written(plain(found), output).rstrip())
     raise typer.Exit(CHANGES if found.effects.harmful else target.DONE)
 
 
 def plan(
-    before: Scenario, files: Scenario, chosen: ConfiguredRules, now: float, run_times: RunTimes | None = None
+    before: Scenario,
+    files: Scenario,
+    chosen: ConfiguredRules,
+    now: float,
+    run_times: RunTimes | None = None,
+    known: Remembered = NOTHING,
 ) -> Planned:
-    """Returns what the files change in a cluster with these objects. Raises ScenarioError for mistakes in them."""
+    """Returns what the files change in a cluster with these objects; ``known`` is what the controller remembers of run
+    times. Raises ScenarioError for mistakes in them.
+    """
     after = scenario.live(files, [document.raw for document in before.objects], now)
     made = changes(before.objects, files.objects)
-    was, learned = _situation(before.objects, chosen, now)
+    was, learned_times = _situation(before.objects, chosen, now, known)
     world = World(after.objects, chosen)
     entered(world)
     then = _with_classes(_about(world, now), before.objects, files.objects)
     found = effects(was, then)
-    times = run_times or learned
+    times = run_times or learned_times
     if was.waiting and made:
         found = with_forecasts(found, [forecast(was, times, budget=BUDGET)], [forecast(then, times, budget=BUDGET)])
     jobs = [f"{len(files.submissions)} jobs in the files are not compared: see seiretsu simulate"]
     return Planned(made, found, tuple(world.warnings), (*files.remarks, *(jobs if files.submissions else ())))
 
 
-def _situation(objects: Iterable[Document], chosen: ConfiguredRules, now: float) -> tuple[Situation, RunTimes]:
+def _situation(
+    objects: Iterable[Document], chosen: ConfiguredRules, now: float, known: Remembered
+) -> tuple[Situation, RunTimes]:
     world = World([Document(each.raw, scenario.LIVE) for each in objects], chosen)
-    learned = entered(world)
-    return _about(world, now), learned.run_time
+    run_times = entered(world, known)
+    return _about(world, now), run_times
 
 
 def _about(world: World, now: float) -> Situation:

@@ -11,15 +11,17 @@ from typing import Annotated, Literal
 import typer
 
 from api.objects import Raw
-from cli import fleet, live, racks, report, scenario
+from cli import fleet, learned, live, racks, report, scenario
 from cli.cluster_state import without_mapping
+from cli.learned import TimesOf
 from cli.manifests import ScenarioError
 from cli.page import page
 from cli.picture import pictures
-from cli.simulator import Played
+from cli.simulator import Played, short
 from cli.target import As, AsGroup, Context, Kubeconfig, document, failing, target, written
-from cli.when import run_time
 from cli.world import rules, without_variants
+from core.forecast.run_times import constant
+from core.model.forecast import span
 
 Format = Literal["table", "json", "yaml"]
 NO_VARIANTS = "concurrent admission is not played: each workload waits itself, for all flavors of its ClusterQueue"
@@ -39,7 +41,7 @@ def command(
     run_for: Annotated[
         str,
         typer.Option(
-            help="With --from-cluster: how much longer each Workload runs; else the median of those that finished."
+            help="How much longer each Workload runs; else, with --from-cluster, as those like it that finished."
         ),
     ] = "",
     until: Annotated[str, typer.Option(help="Stop at this time, e.g. 8h.")] = "",
@@ -81,18 +83,20 @@ def command(
             chosen = without_variants(chosen)
             typer.echo(f"seiretsu simulate: {NO_VARIANTS}", err=True)
         end = scenario.duration(until) if until else None
-        rest = scenario.duration(run_for) if run_for else scenario.DEFAULT_RUN_FOR
+        given = scenario.duration(run_for) if run_for else None
+        times: TimesOf = short if given is None else lambda workloads: constant(given)
         if not files and not from_cluster:
             raise ScenarioError("name files to simulate, or --from-cluster")
         base, now = scenario.read(files or []), float(int(time.time()))
         workers = fleet.read(worker or [], now)
-        given = tuple(workers)
+        named, assumed, known = tuple(workers), "", learned.NOTHING
         if from_cluster:
             here = target(kubeconfig, context, as_user, as_group).connection()
             objects = live.objects(here, live.kinds(chosen.controller))
             base = scenario.live(base, objects, now)
-            rest, assumed = run_time(objects, rest if run_for else None)
-            base = replace(base, remarks=(*base.remarks, f"assumed: {assumed}"))
+            if given is None:
+                known = learned.remembered(here, chosen.controller.namespace)
+                times = known.run_times
             if fleet.dispatches(base):
                 base, workers = fleet.live_workers(base, workers, here, chosen, now)
         base = scenario.with_objects(base, racks.nodes(nodes or [], base.objects))
@@ -100,16 +104,28 @@ def command(
         if what_if is not None or down:
             title, other = _other(base, what_if, down or [])
             scenarios[title] = other
-        fleet.check(given, scenarios.values(), chosen)
+        fleet.check(named, scenarios.values(), chosen)
         _can_draw(plot, len(scenarios))
-        played = {title: fleet.play(one, workers, chosen, until=end, run_for=rest) for title, one in scenarios.items()}
+        played = {title: fleet.play(one, workers, chosen, until=end, times=times) for title, one in scenarios.items()}
+        if from_cluster:
+            assumed = _assumed(next(iter(played.values())), given, known)
+            for one in played.values():
+                one.remarks += [f"assumed: {assumed}"] if assumed else []
     last = max(one.timeline.end for one in played.values())
     told = {title: report.summary(one, last) for title, one in played.items()}
     _print(told, output)
     if plot is not None:
         sources = [*(["a live cluster"] if from_cluster else []), *(file.name for file in files or [])]
-        _draw(played, told, plot, f"Simulation of {', '.join(sources)}{f', {assumed}' if from_cluster else ''}")
+        _draw(played, told, plot, f"Simulation of {', '.join(sources)}{assumed and f', {assumed}'}")
         typer.echo(f"Drawn: {plot}", err=True)
+
+
+def _assumed(played: Played, given: float | None, known: learned.Remembered) -> str:
+    """How long the Workloads of the cluster are taken to run, as a clause; '' if there are none."""
+    if given is not None:
+        return f"each workload runs {span(given)} more (as asked for)"
+    alone = f"; learned from the finished Workloads alone: {known.unseen}" if known.unseen and played.assumed else ""
+    return f"{played.assumed}{alone}"
 
 
 def _other(base: scenario.Scenario, what_if: Path | None, down: list[str]) -> tuple[str, scenario.Scenario]:

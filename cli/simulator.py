@@ -5,7 +5,7 @@ Separate from ``cli.simulate``, which is the command: tests and other commands c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -13,9 +13,11 @@ import orjson
 
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Raw
+from cli.learned import TimesOf, assumption
 from cli.manifests import Mistakes
 from cli.scenario import DEFAULT_RUN_FOR, Scenario, TracedJob
 from cli.world import ConfiguredRules, World, admitted
+from core.forecast.run_times import RunTimes, constant, rest_of
 from core.jobs import meta
 from core.jobs import workload as workloads
 from core.jobs.actions import Problem
@@ -69,6 +71,8 @@ class Played:
     """The Workloads that are copies from the manager."""
     workers: dict[str, Played] = field(default_factory=dict)
     """The worker clusters by name."""
+    assumed: str = ""
+    """How long the Workloads that are there from the start are taken to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +85,25 @@ class _Judged:
     made: Workload | Missing | None = None
 
 
+def short(workloads: Iterable[Workload]) -> RunTimes:
+    """Every workload runs as long as a job of a file that does not say how long."""
+    return constant(DEFAULT_RUN_FOR)
+
+
 def play(
     scenario: Scenario,
     rules: ConfiguredRules | None = None,
     *,
     until: float | None = None,
-    run_for: float = DEFAULT_RUN_FOR,
+    times: TimesOf = short,
 ) -> Played:
     """Play a scenario; ScenarioError where its objects cannot be.
 
-    Workloads among its objects (those of a live cluster) are there from the start; each runs for ``run_for`` more.
+    Workloads among its objects (those of a live cluster) are there from the start; each runs on for the median of the
+    run time that ``times`` has for it, without end if that is unknown.
     """
     world = World(scenario.objects, rules)
-    entered = enter(scenario, world, run_for)
+    entered = enter(scenario, world, times)
     entered.played.remarks += [
         f"AdmissionCheck {name} of MultiKueue passes immediately: --worker NAME=FILES names its worker clusters"
         for name in world.dispatched
@@ -119,13 +129,16 @@ class Entered:
     origins: dict[Key, Origin]
 
 
-def enter(scenario: Scenario, world: World, run_for: float, cluster: str = "") -> Entered:
+def enter(scenario: Scenario, world: World, times: TimesOf, cluster: str = "") -> Entered:
     """Takes the Workloads and Jobs of a scenario into a world; ScenarioError where they cannot be.
 
     ``cluster`` is the name of a worker cluster: no Job of it has the uid of a Job in another cluster.
     """
     played = Played(world.state, remarks=[*world.warnings, *scenario.remarks])
-    arrivals = [Arrival(0.0, workload, run_for) for workload in world.workloads if not finished(workload)]
+    run_times = times(world.workloads)
+    rests = [(each, rest_of(each, scenario.start, run_times)) for each in world.workloads if not finished(each)]
+    played.assumed = assumption(rest for _, rest in rests)
+    arrivals = [Arrival(0.0, workload, rest.median) for workload, rest in rests]
     played.jobs = {a.workload.key: _job_of(a.workload) for a in arrivals}
     entrance = _Entrance(world, played, scenario.start, cluster)
     for arrival in arrivals:

@@ -7,9 +7,7 @@ from how long other jobs of the same LocalQueue waited. The answer says which of
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,25 +18,23 @@ import typer
 from api import quantity
 from api.names import Condition, Kind
 from api.objects import key_of
-from cli import completion, explain, live, named, scenario, target
+from cli import completion, explain, learned, live, named, scenario, target
 from cli.cluster_state import ClusterState, without_mapping
 from cli.explained import hidden
+from cli.learned import NOTHING, Remembered, entered
 from cli.reader import Reader
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
 from cli.world import ConfiguredRules, rules
 from controller.settings import ControllerSettings
 from core.explain.explanation import Explanation
 from core.forecast.forecast import forecast
-from core.forecast.learned import LearnedRunTimes, ran
-from core.forecast.run_times import KNOWN, constant
+from core.forecast.run_times import KNOWN, RunTimes, constant
 from core.forecast.situation import situation
 from core.model import Key, Raw
 from core.model.forecast import StartForecast, interval, span
 from seiretsu.client.estimate import epoch, estimate, waits
 from seiretsu.client.state import condition_of
 
-DEFAULT_RUN_SECONDS = 60.0
-"""How much longer each workload runs, where no job has finished yet."""
 How = Literal["forecast", "simulated", "estimated", "started", "finished", "unknown"]
 
 
@@ -74,7 +70,7 @@ def command(
     as_user: As = "",
     as_group: AsGroup = None,
     run_for: Annotated[
-        str, typer.Option(help="How much longer each workload runs; else the median of those that finished.")
+        str, typer.Option(help="How much longer each workload runs; else as long as those like it that finished.")
     ] = "",
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
     output: named.Output = "text",
@@ -92,7 +88,9 @@ def command(
             here_found, answered = explain.asked(reader, name, namespace)
             known = told(answered.forecast, f"{namespace}/{name}") if answered is not None and given is None else None
             found = here_found if known is not None else explain.look(reader, name, namespace, chosen.controller)
-        answer = known or when(found, name, namespace, time.time(), chosen, given)
+        alone = known is None and given is None and not found.hides(*explain.JUDGED_BY)
+        before = learned.remembered(here, chosen.controller.namespace) if alone else NOTHING
+        answer = known or when(found, name, namespace, time.time(), chosen, given, before)
         if answered is not None and isinstance(answer, When) and answered.told.place:
             answer = replace(answer, stands=stands(answered.told), unseen=())
         if isinstance(answer, str):
@@ -134,9 +132,10 @@ def when(
     now: float,
     chosen: ConfiguredRules | None = None,
     run_for: float | None = None,
+    before: Remembered = NOTHING,
 ) -> When | str:
     """Returns when a Job starts, as far as the objects that the user may read tell it; a sentence if there is no such
-    Job.
+    Job. ``before`` is what the controller remembers of run times.
     """
     workload = named.workload_of(found.objects, name, namespace)
     if workload is None:
@@ -150,7 +149,10 @@ def when(
         if state.get("status") == "True":
             return When(job, how, f"at {state['lastTransitionTime']}")  # type: ignore[arg-type]
     if not found.hides(*explain.JUDGED_BY):
-        return _simulated(found.objects, job, key_of(workload), now, chosen, run_for)
+        cluster = _entered(found.objects, chosen)
+        run_times = entered(cluster, before)
+        start = _forecast(cluster, key_of(workload), now, constant(run_for) if run_for is not None else run_times)
+        return _simulated(start, job, run_for)
     return _estimated(found, job, workload, now)
 
 
@@ -166,11 +168,8 @@ def told(answer: Raw | None, job: str) -> When | None:
     return When(job, "forecast", why, answer["p50Seconds"], interval=interval)
 
 
-def _simulated(
-    objects: list[Raw], job: str, key: Key, now: float, chosen: ConfiguredRules | None, run_for: float | None
-) -> When:
+def _simulated(start: StartForecast | None, job: str, run_for: float | None) -> When:
     """The same forecast as that of the server, made here."""
-    start = _forecast(objects, key, now, chosen, run_for)
     if start is None:
         return When(job, "unknown", "it is not queued, or its ClusterQueue does not exist or is inactive")
     if start.p50 is None:
@@ -183,33 +182,20 @@ def _simulated(
     return When(job, "simulated", words, start.p50, interval=(start.p10, start.p90))
 
 
-def _forecast(
-    objects: list[Raw], key: Key, now: float, chosen: ConfiguredRules | None, run_for: float | None
-) -> StartForecast | None:
+def _entered(objects: list[Raw], chosen: ConfiguredRules | None) -> ClusterState:
     cluster = ClusterState(chosen.controller if chosen is not None else without_mapping(ControllerSettings()))
     for raw in sorted(objects, key=lambda raw: raw["kind"] == Kind.WORKLOAD):
         cluster.add(raw)
-    learned = entered(cluster)
+    return cluster
+
+
+def _forecast(cluster: ClusterState, key: Key, now: float, run_times: RunTimes) -> StartForecast | None:
     name = cluster.state.pending.where(key)
     arena = cluster.state.reservations.arena_of.get(name or "")
     if arena is None:
         return None
     about = situation(cluster.state, arena, now, cluster.settings.life)
-    run_times = constant(run_for) if run_for is not None else learned.run_time
     return forecast(about, run_times).starts.get(key)
-
-
-def entered(cluster: ClusterState) -> LearnedRunTimes:
-    """Enters the workloads of a cluster into its State, and returns how long those ran that have finished."""
-    learned = LearnedRunTimes()
-    for workload in cluster.workloads:
-        if workload.holds(Condition.FINISHED):
-            seconds = ran(workload)
-            if seconds is not None:
-                learned.add(workload, seconds)
-        else:
-            cluster.state.set_workload(workload.key, workload)
-    return learned
 
 
 def _estimated(found: live.Seen, job: str, workload: Raw, now: float) -> When:
@@ -221,31 +207,6 @@ def _estimated(found: live.Seen, job: str, workload: Raw, now: float) -> When:
         why = f"too few jobs of LocalQueue {queue} waited as long as this one has ({span(waited)})"
         return When(job, "unknown", why, None, found.unseen)
     return When(job, "estimated", str(guess), guess.median, found.unseen)
-
-
-def run_time(objects: Iterable[Raw], asked: float | None = None) -> tuple[float, str]:
-    """Returns how many seconds longer each workload of a live cluster is taken to run, and that as a clause."""
-    median = run_seconds(objects)
-    seconds = asked if asked is not None else median if median is not None else DEFAULT_RUN_SECONDS
-    source = (
-        "as asked for"
-        if asked is not None
-        else "the median of those that finished"
-        if median is not None
-        else "an assumption: none has finished yet, see --run-for"
-    )
-    return seconds, f"each workload runs {span(seconds)} more ({source})"
-
-
-def run_seconds(objects: Iterable[Raw]) -> float | None:
-    """Returns how long Workloads that have finished ran, the median; None if none has finished."""
-    ran = []
-    for each in objects:
-        if each["kind"] == "Workload":
-            began, ended = (condition_of(each, kind) for kind in (Condition.ADMITTED, Condition.FINISHED))
-            if ended.get("status") == "True" and began.get("status") == "True":
-                ran.append(max(0.0, epoch(ended["lastTransitionTime"]) - epoch(began["lastTransitionTime"])))
-    return statistics.median(ran) if ran else None
 
 
 def text(answer: When, now: float) -> str:

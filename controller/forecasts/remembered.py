@@ -8,13 +8,11 @@ until workloads have finished.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Iterator
 from typing import Final
 
 from api.names import Condition
-from api.objects import Key, Raw
+from api.objects import Key
 from api.resources import CONFIG_MAPS
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
@@ -22,12 +20,10 @@ from controller.forecasts.forecasts import Forecasts
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, NotFound
 from controller.kube.log import get_logger
-from core.forecast.learned import LearnedRunTimes
+from core.forecast.stored import NAME, data_of, learned_of, manifest
 
 log = get_logger(__name__)
 
-NAME: Final = "seiretsu-run-times"
-FIELD: Final = "runTimes"
 WRITE_SECONDS: Final = 600.0
 AT_ONCE: Final = 50
 """So many finished workloads are learned from between two pauses: half a millisecond."""
@@ -81,7 +77,7 @@ class RememberedRunTimes:
         changed = self.forecasts.run_times.changed
         if changed == self._written:
             return
-        body = {"binaryData": {FIELD: base64.b64encode(self.forecasts.run_times.encode()).decode()}}
+        body = data_of(self.forecasts.run_times)
         try:
             async with self.writer.turn(self.key.namespace):
                 try:
@@ -92,17 +88,3 @@ class RememberedRunTimes:
             log.warning("run times not written", config_map=str(self.key), error=str(error))
         else:
             self._written = changed
-
-
-def manifest(key: Key) -> Raw:
-    """The ConfigMap without data."""
-    named = {"namespace": key.namespace, "name": key.name}
-    return {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind, "metadata": named}
-
-
-def learned_of(raw: Raw) -> LearnedRunTimes:
-    """Returns what the ConfigMap has. Raises ``ValueError`` if that was not written by Seiretsu."""
-    try:
-        return LearnedRunTimes.decode(base64.b64decode((raw.get("binaryData") or {})[FIELD], validate=True))
-    except (KeyError, TypeError, AttributeError, binascii.Error) as error:
-        raise ValueError(f"binaryData.{FIELD}: {error!r}") from error

@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.forecast.arrivals import NOBODY, ArrivalRates
-from core.forecast.run_times import RunTime, RunTimes, elapsed, limit, quantile
+from core.forecast.run_times import RunTime, RunTimes, quantile, rest_of
 from core.forecast.situation import Situation, alone
 from core.model import Admission, Key, Workload
 from core.model.forecast import StartForecast
@@ -216,11 +216,8 @@ class _Forecasting:
         self.horizon, self.budget = limits
         self.asked = about.waiting if only is None else tuple(each for each in about.waiting if each.key in only)
         there = (*about.holding, *about.waiting)
-        self.rests: dict[Key, RunTime] = {}
-        for workload in there:
-            ran = elapsed(workload, about.now)
-            self.rests[workload.key] = run_times(workload, ran).capped(limit(workload, ran))
-        self.blind = [key for key, rest in self.rests.items() if not rest.known]
+        self.rests = {each.key: rest_of(each, about.now, run_times) for each in there}
+        self.blind = [key for key, found in self.rests.items() if not found.known]
         lately = {each.key: each for queue in rates.queues for burst in queue.bursts for each in burst}
         self.lengths = {
             key: known
@@ -228,9 +225,9 @@ class _Forecasting:
             if (known := run_times(each, 0.0).capped(each.max_execution)).known
         }
         self.most_arrivals = min(MOST_ARRIVALS, 100 + 4 * len(there)) if self.lengths else 0
-        self.exact = all(rest.exact for rest in self.rests.values()) and not self.lengths
+        self.exact = all(found.exact for found in self.rests.values()) and not self.lengths
         self.long = len(about.waiting) > LONG_QUEUE
-        sources = Counter(rest.rests_on for rest in self.rests.values() if rest.known)
+        sources = Counter(found.rests_on for found in self.rests.values() if found.known)
         self.rests_on = sources.most_common(1)[0][0] if sources else ""
         self.elsewhere = {name for name in about.cluster_queues if about.elsewhere(name)}
         self.waits: Mapping[Key, str] = {}

@@ -5,6 +5,7 @@ Separate from ``core.forecast.learned``, which is one source of them: a simulati
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -37,6 +38,11 @@ class RunTime(Struct, frozen=True, gc=False):
     def exact(self) -> bool:
         """Whether it is one value."""
         return bool(self.quantiles) and self.quantiles[0] == self.quantiles[-1]
+
+    @property
+    def median(self) -> float:
+        """The run time that half of such workloads do not exceed; without end if nothing is known."""
+        return self.at(0.5) if self.quantiles else math.inf
 
     def at(self, part: float) -> float:
         """Returns the run time that this part (0 to 1) of such workloads does not exceed. It must be known."""
@@ -78,6 +84,22 @@ def limit(workload: Workload, ran: float) -> float | None:
     if workload.max_execution is None:
         return None
     return max(0.0, workload.max_execution - (workload.past_execution or 0) - ran)
+
+
+def rest_of(workload: Workload, now: float, run_times: RunTimes) -> RunTime:
+    """Returns how much longer a workload runs, within its limit: what plays a cluster forward takes it from here."""
+    ran = elapsed(workload, now)
+    return run_times(workload, ran).capped(limit(workload, ran))
+
+
+def either(first: RunTimes, other: RunTimes) -> RunTimes:
+    """Returns run times of the first source, and of the other one where the first knows nothing."""
+
+    def remaining(workload: Workload, ran: float) -> RunTime:
+        found = first(workload, ran)
+        return found if found.known else other(workload, ran)
+
+    return remaining
 
 
 def known(seconds: Callable[[Workload], float | None]) -> RunTimes:

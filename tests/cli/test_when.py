@@ -7,7 +7,7 @@ import pytest
 from api.objects import Raw
 from cli.live import Seen
 from cli.main import PLUGIN, completions
-from cli.when import When, run_seconds, text, told, when
+from cli.when import When, text, told, when
 from core.model.forecast import span
 from tests.cli.test_explain import QUEUES, workload
 
@@ -44,7 +44,6 @@ def test_with_all_rights_it_is_simulated_how_long_the_others_run() -> None:
 
 def test_the_others_run_as_long_as_those_like_them_that_finished() -> None:
     done = [conditions(workload(f"d{at}", 1, at=1), Admitted="02", Finished=f"{at + 2}") for at in range(10, 50, 5)]
-    assert run_seconds(done) == 27.5
     told = asked(FULL[0], *done, workload("b", 8, at=5))
     assert told.how == "simulated"
     assert "jobs in the same LocalQueue" in told.why

@@ -22,7 +22,7 @@ import yaml
 from api.names import Label
 from api.objects import Raw, Resource
 from bench.kinds import QUEUE, local_queues, played, twice
-from controller.forecasts.remembered import NAME as REMEMBERED
+from core.forecast.stored import NAME as REMEMBERED
 from core.jobs.kinds import supported
 from core.jobs.owners import KNOWN
 from devcluster.controlplane import ControlPlane, Spec

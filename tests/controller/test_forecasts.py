@@ -25,10 +25,11 @@ from controller.cache.writes import Writer
 from controller.forecasts import forecasts as module
 from controller.forecasts.forecasts import Forecasts, worker_command
 from controller.forecasts.messages import ArenasGone, Arrived, Question, RunTimesKnown
-from controller.forecasts.remembered import FIELD, NAME, RememberedRunTimes, learned_of
+from controller.forecasts.remembered import RememberedRunTimes
 from controller.forecasts.worker import ForecastProcess
 from controller.kube.errors import Conflict, NotFound
 from core.forecast.learned import FEWEST, LearnedRunTimes
+from core.forecast.stored import FIELD, NAME, learned_of
 from core.model.forecast import StartForecast
 from core.workload.actions import LifePolicy
 from tests.controller.test_caches import filled, workload

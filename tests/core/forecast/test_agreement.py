@@ -21,12 +21,16 @@ from app.access import User
 from app.standing import Standings
 from cli import explain
 from cli.cluster_state import ClusterState
+from cli.learned import NOTHING, entered
 from cli.live import Seen
-from cli.when import When, entered, told, when
+from cli.manifests import Document
+from cli.scenario import LIVE, Scenario
+from cli.simulator import play
+from cli.when import When, told, when
 from core.forecast import document
 from core.forecast.basis import Basis
 from core.forecast.forecast import forecast
-from core.forecast.learned import FEWEST, LearnedRunTimes
+from core.forecast.learned import FEWEST
 from core.forecast.newcomers import Kind, kind_of, of_newcomers
 from core.forecast.situation import situation
 from core.model import PodSet, Workload
@@ -147,14 +151,14 @@ class Server:
         for raw in (*sorted(world.objects, key=lambda raw: raw["kind"] == "Workload"), *more):
             self.cluster.add(raw)
         self.cluster.state.set_namespace("ns", {})
-        self.learned: LearnedRunTimes = entered(self.cluster)
+        self.run_times = entered(self.cluster)
         self.state = self.cluster.state
         self.starts: dict[Key, StartForecast] = {}
         self.newcomers: dict[Kind, StartForecast] = {}
         for arena in sorted(self.state.reservations.arenas):
             about = situation(self.state, arena, NOW)
-            self.starts |= forecast(about, self.learned.run_time).starts
-            for step in of_newcomers(about, self.learned.run_time):
+            self.starts |= forecast(about, self.run_times).starts
+            for step in of_newcomers(about, self.run_times):
                 self.newcomers |= dict(step or ())
 
     def newcomer(self, local_queue: Key, priority: int, pod_sets: tuple[PodSet, ...]) -> StartForecast | None:
@@ -209,6 +213,8 @@ def test_all_that_show_the_start_of_a_waiting_workload_agree_with_the_scheduler(
         return document.written(server.starts[key], NOW) if key in server.starts else None
 
     raws = server.cluster.raws
+    documents = tuple(Document(raw, LIVE) for raw in world.objects)
+    simulated = play(Scenario(documents, start=NOW), until=100_000.0, times=NOTHING.run_times).timeline.courses
     stands = Standings(server.lookup(), raws.get, asyncio.Lock(), expected, clock=lambda: NOW)
     for raw in world.waiting:
         key, name = key_of(raw), raw["metadata"]["ownerReferences"][0]["name"]
@@ -222,6 +228,7 @@ def test_all_that_show_the_start_of_a_waiting_workload_agree_with_the_scheduler(
         served = answer["forecast"]
         assert served.get("p50Seconds") == seconds, "the visibility API"
         line, client, told_when = explain.starts(served), job_standing(answer).forecast, told(served, name)
+        assert (started(simulated[key]) or (None,))[0] == seconds, "simulate --from-cluster"
         alone = when(Seen(world.objects, ()), name, "ns", NOW)
         assert isinstance(alone, When)
         assert alone.seconds == seconds, "when, simulated with the objects"
@@ -265,7 +272,7 @@ def test_what_is_said_of_a_new_job_and_of_one_that_is_tried_is_what_happens(worl
     found = started(courses[key_of(new)])
     mine = server.newcomer(Key("ns", queue), 0, server.cluster.read(new).pod_sets)
     assert mine is not None and mine.p50 == (None if found is None else found[0])
-    basis = Basis(server.learned.run_time)
+    basis = Basis(server.run_times)
     created = text(world, cpu=cpu, queue=queue, basis=basis, server=server, dry=False)
     tried = text(world, cpu=cpu, queue=queue, basis=basis, server=server, dry=True)
     if found is None:
