@@ -139,7 +139,10 @@ TRIED = {
     if Label.QUEUE_NAME in (raw["metadata"].get("labels") or {})
 }
 POD: Raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": QUEUE}, "spec": PODS["spec"]}
-OTHERS = [POD, deployment(), test_feedback.workload("main")]
+STATEFUL_SET: Raw = {**deployment(), "kind": "StatefulSet"}
+GROUPS: Raw = {"leaderWorkerTemplate": {"workerTemplate": PODS, "size": 2}, "replicas": 2}
+GROUP_SET: Raw = {**deployment(), "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": GROUPS}
+OTHERS = [POD, deployment(), STATEFUL_SET, GROUP_SET, test_feedback.workload("main")]
 
 
 def full(raw: Raw) -> State:
@@ -196,4 +199,4 @@ def test_a_dry_run_of_every_kind_tells_when_it_would_start_and_in_which_flavor(r
 
 def test_every_kind_is_tried() -> None:
     kinds = {raw["kind"] for raw in (*TRIED.values(), *OTHERS)}
-    assert {kind.kind for kind in ALL} - kinds == set()
+    assert {*(kind.kind for kind in ALL), *(each.resource.kind for each in POD_OWNERS)} - kinds == set()
