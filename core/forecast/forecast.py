@@ -155,6 +155,12 @@ class _Run(Simulation):
             yield
         self.timeline.end = now
 
+    def _use(self, admission: Admission, sign: int) -> None:
+        """Nobody asks for the usage over time."""
+
+    def _line_up(self, key: Key) -> None:
+        """Nobody asks how many wait."""
+
     def _run(self, admission: Admission, key: Key, now: float) -> None:
         super()._run(admission, key, now)
         if key in self.awaited:
@@ -323,12 +329,12 @@ class _Forecasting:
             return replace(base, unknown="it starts in a worker cluster")
         found = [run.starts[key] for run in runs if key in run.starts]
         times = sorted([*(start.at for start in found), *[math.inf] * (len(runs) - len(found))])
-        p10, p50, p90 = (_quantile(times, part) for part in (0.1, 0.5, 0.9))
+        p10, p50, p90 = (_quantile(times, part) for part in (0.1, 0.5, 0.9)) if len(times) > 1 else times * 3
         two = coarse and len(runs) == 2  # what differs between them depends on what is not known
         if p90 == math.inf or (two and times[0] < times[1]):
             why = self._why_unknown(key, runs)
             return replace(base, unknown=why, never=why.startswith(NEVER))
-        (flavors, after), _ = Counter((start.flavors, start.after) for start in found).most_common(1)[0]
+        flavors, after = _most_common([(start.flavors, start.after) for start in found])
         wide = coarse and not self.exact  # one run gives no interval
         queue = self.about.cluster_queues[name]
         return replace(
@@ -364,6 +370,10 @@ def _created(like: Workload, key: Key, at: float) -> Workload:
         priority_class=like.priority_class,
         rare=COMMON if like.max_execution is None else Rare(max_execution=like.max_execution),
     )
+
+
+def _most_common(found: list[tuple[tuple[str, ...], Key | None]]) -> tuple[tuple[str, ...], Key | None]:
+    return found[0] if len(found) == 1 else Counter(found).most_common(1)[0][0]
 
 
 def _quantile(times: list[float], part: float) -> float:

@@ -338,6 +338,8 @@ class Simulation:
 
     def _asked(self, admission: Admission) -> list[str]:
         """The checks that a workload with this admission waits for."""
+        if not self.checks:
+            return []
         return [name for name in self.state.required_checks(admission) if name in self.checks]
 
     def _hold(self, admission: Admission, key: Key, now: float) -> None:
@@ -529,8 +531,12 @@ class Simulation:
 
 def _written(workload: Workload) -> Workload:
     """Rounds times as an API server does, which stores whole seconds: the order within a second is lost."""
-    if all(c.since == int(c.since) for c in workload.conditions) and (workload.requeue_at or 0.0) % 1 == 0:
-        return workload
+    for each in workload.conditions:
+        if each.since % 1:
+            break
+    else:
+        if not (workload.requeue_at or 0.0) % 1:
+            return workload
     conditions = tuple(
         c if c.since == int(c.since) else replace(c, since=float(int(c.since))) for c in workload.conditions
     )
