@@ -141,7 +141,12 @@ TRIED = {
 POD: Raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": QUEUE}, "spec": PODS["spec"]}
 STATEFUL_SET: Raw = {**deployment(), "kind": "StatefulSet"}
 GROUPS: Raw = {"leaderWorkerTemplate": {"workerTemplate": PODS, "size": 2}, "replicas": 2}
-GROUP_SET: Raw = {**deployment(), "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": GROUPS}
+GROUP_SET: Raw = {
+    **deployment(),
+    "apiVersion": "leaderworkerset.x-k8s.io/v1",
+    "kind": "LeaderWorkerSet",
+    "spec": GROUPS,
+}
 OTHERS = [POD, deployment(), STATEFUL_SET, GROUP_SET, test_feedback.workload("main")]
 
 
