@@ -62,6 +62,8 @@ class Terminal:
         # the terminal of the session, so that Ctrl-C is a signal
         start = "import fcntl, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
         start += "; signal.signal(signal.SIGHUP, signal.SIG_IGN)"  # as under nohup: reads fail, nothing ends it
+        # a shell that starts the tests in the background lets them, and what they start, ignore Ctrl-C
+        start += "; signal.signal(signal.SIGINT, signal.default_int_handler)"
         code = f"{start}; sys.argv[1:] = {words!r}; from cli.main import plugin; plugin()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=slave, stdout=slave, stderr=slave, env=environ, start_new_session=True

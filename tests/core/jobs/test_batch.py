@@ -11,6 +11,7 @@ from core.jobs import meta, template, workload
 from core.jobs.job_reader import Outcome
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.template import ConflictError, Injection, merge_diff
+from core.model import Raw
 from core.wire.merge import merged
 from tests.core.jobs.samples import job
 
@@ -131,6 +132,35 @@ def test_the_template_is_restored_when_the_last_pod_is_gone() -> None:
     assert BATCH_JOB.stop(going, pod_sets) == []
     gone = {**going, "status": {}}
     assert merge_diff(original["spec"], applied(gone, BATCH_JOB.stop(gone, pod_sets))["spec"]) == {}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"active": 1},
+        {"terminating": 1},
+        {"uncountedTerminatedPods": {"succeeded": ["uid"]}},
+        {"conditions": [{"type": "Suspended", "status": "False"}]},
+        {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]},
+        {"conditions": [{"type": "FailureTarget", "status": "True"}]},
+    ],
+    ids=str,
+)
+def test_a_stopped_job_keeps_its_start_time_while_it_may_still_end(status: Raw) -> None:
+    """The API server lets no Job end without start time: it would stay between running and ended."""
+    original = job()
+    pod_sets = BATCH_JOB.pod_sets(original)
+    running = applied(original, BATCH_JOB.start(original, [INJECTION]))
+    running["status"] = {"startTime": "2024-11-01T00:00:00Z", **status}
+    (hold,) = BATCH_JOB.stop(running, pod_sets)
+    assert hold.body["spec"] == {"suspend": True}
+    going = applied(running, [hold])
+    assert BATCH_JOB.stop(going, pod_sets) == []
+    suspended = [{"type": "Suspended", "status": "True"}]
+    gone = {**going, "status": {"startTime": "2024-11-01T00:00:00Z", "conditions": suspended}}
+    reset, restore = BATCH_JOB.stop(gone, pod_sets)
+    assert reset.body["status"] == {"startTime": None}
+    assert merge_diff(original["spec"], applied(gone, [reset, restore])["spec"]) == {}
 
 
 def test_a_job_that_kueue_was_stopping_is_stopped_to_the_end() -> None:
