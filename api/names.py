@@ -253,6 +253,7 @@ class AdmittedReason:
     NO_RESERVATION: Final = "NoReservation"
     UNSATISFIED_ADMISSION_CHECKS: Final = "UnsatisfiedAdmissionChecks"
     PENDING_DELAYED_TOPOLOGY_REQUESTS: Final = "PendingDelayedTopologyRequests"
+    IMPORTED: Final = "Imported"  # as Kueue's importer sets it, also for QuotaReserved
 
 
 class EvictedReason:

@@ -70,6 +70,7 @@ COMMANDS = (
     Command("replay", "cli.replay", "Play a recording of the scheduler, and show where it decides differently."),
     Command("doctor", "cli.doctor", "Report what is wrong with Seiretsu in a cluster, and how to fix it.", plugin=True),
     Command("bundle", "cli.bundle", "Write an archive for a bug report, without secrets."),
+    Command("import", "cli.importing", "Take in running pods and Jobs that no queue has seen.", plugin=True),
     Command("migrate", "cli.migrate", "Go from Kueue to Seiretsu, and back, while jobs run."),
     Command("uninstall", "cli.uninstall", "Remove what serve --install installed; on demand finalizers, too."),
     Command("version", "cli.version", "Print the version of this program.", plugin=True, quick=True),

@@ -174,7 +174,14 @@ class World(ClusterState):
         return found
 
     def workload(self, kind: JobKind, job: Raw) -> Raw | priority.Missing:
-        """The Workload that the controller would make of a job, or the class without which it makes none."""
+        """The Workload that a job has when the controller has made it, or the class without which it makes none."""
+        made = self.manifest(kind, job)
+        if not isinstance(made, priority.Missing):
+            made["metadata"] |= {key: job["metadata"][key] for key in ("uid", "creationTimestamp")}
+        return made
+
+    def manifest(self, kind: JobKind, job: Raw) -> Raw | priority.Missing:
+        """The Workload to create for a job, or the class that is missing."""
         pod_sets, of_pods = kind.pod_sets(job), kind.priority_class(job)
         namespace = job["metadata"].get("namespace") or ""
         asked = priority.of_job(
@@ -182,9 +189,7 @@ class World(ClusterState):
         )
         if isinstance(asked, priority.Missing):
             return asked
-        raw = workloads.manifest(kind, job, asked, self.rules.controller.copied)
-        raw["metadata"] |= {key: job["metadata"][key] for key in ("uid", "creationTimestamp")}
-        return raw
+        return workloads.manifest(kind, job, asked, self.rules.controller.copied)
 
     def workload_of_pods(self, kind: PodOwner, owner: Raw) -> Raw | Problem:
         """A Workload of the pods of an object, or why there is none."""

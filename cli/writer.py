@@ -46,10 +46,10 @@ class ObjectWriter(Reader):
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
         return self._write("POST", resource.path(made["metadata"].get("namespace", "")), query, made)
 
-    def merge(self, resource: Resource, namespace: str, name: str, patch: Raw) -> Raw:
-        """Returns the object after a merge patch."""
+    def merge(self, resource: Resource, namespace: str, name: str, patch: Raw, *, subresource: str = "") -> Raw:
+        """Returns the object after a merge patch of it, or of its subresource."""
         query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
-        return self._write("PATCH", resource.path(namespace, name), query, patch)
+        return self._write("PATCH", resource.path(namespace, name, subresource), query, patch)
 
     def delete(self, resource: Resource, namespace: str, name: str, uid: str = "") -> None:
         """Deletes an object and what it owns, without waiting for either; with ``uid`` only this very object."""

@@ -102,13 +102,15 @@ def _policies(kind: JobKind, owners: str, options: HookOptions) -> list[Raw]:
 def _validations(kind: JobKind, options: HookOptions) -> list[Raw]:
     hold = kind.hold({})
     new, old = _held("object", hold), _held("oldObject", hold)
+    before = queue_name_of("oldObject")
     rules = {
         UNSUSPENDED.format(field=".".join(map(str, hold.path)), value=_literal(hold.value)): (
             f"request.operation != 'CREATE' || ({new}) || {_below_a_job(options.trust)}"
         ),
         BY_HAND: f"request.operation != 'UPDATE' || !({old}) || ({new}) || ({written_by(options.account)})",
         MOVED: (
-            f"request.operation != 'UPDATE' || ({new}) || ({queue_name_of('oldObject')}) == ({queue_name_of('object')})"
+            f"request.operation != 'UPDATE' || ({new}) || ({before}) == ({queue_name_of('object')}) ||"
+            f" (({before}) == '' && (({options.trust.fixed}) || {options.trust.administers}))"
         ),
     }
     if kind.pods_in_cel:

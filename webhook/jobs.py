@@ -329,6 +329,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
             was_suspended=kind.suspended(old),
             suspended=kind.suspended(new),
             default_queue=default_queue(request.namespace, context),
+            runs_in=_runs_in(new, context),
         )
         errors += _not_kept_suspended(kind, old, new, request, context)
         errors += _ungated(kind, old, new, context)
@@ -515,6 +516,12 @@ def _stopped_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
         f"{path}: {value} stops the pods of this job and requeues it: it may start again immediately",
         fitted(f"{hold} Workload {workload.key.name}", f"{hold} the Workload with label job-uid={workload.job_uid}"),
     )
+
+
+def _runs_in(job: Raw, context: Context) -> str:
+    """The LocalQueue of the admitted Workload of a job, '' if it has none: only who may write Workloads makes one."""
+    workload = context.lookup.workload_of(meta.uid(job)) if meta.uid(job) else None
+    return workload.queue if workload is not None and _may_run(workload) else ""
 
 
 def _may_run(workload: Workload) -> bool:

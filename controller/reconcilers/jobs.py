@@ -51,6 +51,7 @@ from core.jobs.actions import (
 )
 from core.jobs.decide import decide, earlier
 from core.jobs.groups import created_before_its_pods
+from core.jobs.imported import being_imported
 from core.jobs.kind import JobKind, owner_of
 from core.jobs.kinds import POD, POD_GROUP, kind_at
 from core.jobs.kinds.pod_group import PodGroup
@@ -140,9 +141,9 @@ class JobReconciler(Reconciler[_Decided]):
 
     def _made_ahead(self, raw: Raw) -> bool:
         """Whether a Workload has no pods at present, and will have: a user created it first, or an object will have
-        pods.
+        pods; or its pod runs, and an import has not marked it yet.
         """
-        if created_before_its_pods(raw):
+        if created_before_its_pods(raw) or being_imported(raw):
             return True
         name = meta.annotations(raw).get(names.Annotation.JOB_OWNER_NAME)
         if not name or meta.deleting(raw):

@@ -6,13 +6,14 @@ Rules: finished pods are not requested again (https://kueue.sigs.k8s.io/docs/con
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from api import names
+from api.names import PODS_RESOURCE
 from core.model import Admission, FlavorResource, Requests, Workload
 from core.quota.capacity import Amounts, CapacityKind
 
@@ -51,6 +52,14 @@ def totals(workload: Workload) -> tuple[PodSetTotal, ...]:
         ordered = sorted(pod_set.requests, key=search_order)
         found.append(PodSetTotal(pod_set.name, count, {r: pod_set.requests[r] * count for r in ordered}))
     return tuple(found)
+
+
+def counted(total: PodSetTotal, covered: Container[str]) -> Requests:
+    """Returns the requests of a pod set, with the number of its pods if that is among the resources that have quota."""
+    if PODS_RESOURCE not in covered:
+        return total.requests
+    found = {**total.requests, PODS_RESOURCE: total.count}
+    return {resource: found[resource] for resource in sorted(found, key=search_order)}
 
 
 _NOTHING: Mapping[str, Amounts] = {}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from api.names import PODS_RESOURCE, Fungibility, PendingReason
+from api.names import Fungibility, PendingReason
 from core.matching.placement import Mismatch, mismatch
 from core.model import (
     Admission,
@@ -32,7 +32,7 @@ from core.model.policy import SchedulingPolicy
 from core.quota.capacity import Shortage
 from core.quota.demand import Demand
 from core.quota.node import QueueNode, borrowing_level
-from core.quota.usage import NO_USAGE, PodSetTotal, Usage, search_order
+from core.quota.usage import NO_USAGE, PodSetTotal, Usage, counted, search_order
 from core.topology.flavors import unsupported
 
 
@@ -275,8 +275,11 @@ class Search(Struct, gc=False):
         """The assignments of a pod set, or of those that get the same flavors."""
         if len(group) == 1:
             total = totals[group[0]]
-            return [self._together(group, Assigned(total.name, total.count, self.counted(total)), used)]
-        members = [Assigned(totals[index].name, totals[index].count, self.counted(totals[index])) for index in group]
+            return [self._together(group, Assigned(total.name, total.count, counted(total, self.node.groups)), used)]
+        members = [
+            Assigned(totals[index].name, totals[index].count, counted(totals[index], self.node.groups))
+            for index in group
+        ]
         requests: dict[str, int] = {}
         for each in members:
             for resource, amount in each.requests.items():
@@ -316,13 +319,6 @@ class Search(Struct, gc=False):
             assigned.choices.update(choices)
             assigned.reasons.extend(reasons)
         return assigned
-
-    def counted(self, total: PodSetTotal) -> Requests:
-        """Returns the requests of a pod set, with the number of its pods if that is limited."""
-        if PODS_RESOURCE not in self.node.groups:
-            return total.requests
-        counted = {**total.requests, PODS_RESOURCE: total.count}
-        return {resource: counted[resource] for resource in sorted(counted, key=search_order)}
 
     def _group(
         self,

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from core.model import FlavorResource
 from core.model.policy import SchedulingPolicy
 from core.quota.node import QueueNode, borrowing_level
+from core.quota.usage import counted
 from core.scheduling.flavors import Assignment, Search
 from core.scheduling.preemption.algorithm import impossible
 from core.scheduling.preemption.candidates import Preemptor
@@ -103,7 +104,7 @@ def _memory(search: Search) -> Memory | None:
 def _groups(search: Search) -> list[tuple[tuple[tuple[FlavorResource, int], ...], ...]]:
     """The flavor-resources by resource group and flavor, without flavors where the pods cannot run."""
     node, (total,) = search.node, search.demand.totals
-    requests: Mapping[str, int] = search.counted(total)
+    requests: Mapping[str, int] = counted(total, search.node.groups)
     pod_set = search.demand.pod_sets[0]
     return [
         tuple(

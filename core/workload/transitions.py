@@ -116,6 +116,19 @@ def reserved(workload: Workload, admission: Admission, now: float, *, required_c
     return admitted_in_step(with_checks(after, required_checks, now), now)
 
 
+def imported(workload: Workload, admission: Admission, checks: Iterable[str], now: float) -> Workload:
+    """Gives the Workload of a job that runs already its quota, and admits it: the conditions are those of Kueue's
+    importer. Its checks are ready: what they would ask for, nodes for example, the job has.
+    """
+    text = f"Imported into ClusterQueue {admission.cluster_queue}"
+    after = with_checks(replace(workload, admission=admission), checks, now)
+    for check in after.checks:
+        after = with_check_state(after, check.name, CheckState.READY, "The job ran before it was queued", now)
+    for kind in (names.Condition.QUOTA_RESERVED, names.Condition.ADMITTED):
+        after = condition(after, kind, status=True, reason=AdmittedReason.IMPORTED, message=text, now=now)
+    return after
+
+
 def placed(workload: Workload, admission: Admission, now: float) -> Workload:
     """Gives a workload that holds quota the domains that its second pass has found; its nodes are healthy then. Also
     admits it if nothing else is missing.

@@ -44,10 +44,19 @@ def on_create(job: Raw, enabled: Enabled, *, meant: Meant = lambda name: None) -
 
 
 def on_update(
-    old: Raw, new: Raw, enabled: Enabled, *, was_suspended: bool, suspended: bool, default_queue: bool
+    old: Raw,
+    new: Raw,
+    enabled: Enabled,
+    *,
+    was_suspended: bool,
+    suspended: bool,
+    default_queue: bool,
+    runs_in: str = "",
 ) -> list[FieldError]:
-    """Returns the errors of a change. ``default_queue`` is whether the namespace has a LocalQueue named default."""
-    errors = _queue_name_change(old, new, suspended=suspended, default_queue=default_queue)
+    """Returns the errors of a change. ``default_queue`` is whether the namespace has a LocalQueue named default,
+    ``runs_in`` the LocalQueue of the admitted Workload with which the job runs, '' if it has none.
+    """
+    errors = _queue_name_change(old, new, suspended=suspended, default_queue=default_queue, runs_in=runs_in)
     errors += _prebuilt_change(old, new, enabled, suspended=suspended)
     if not (suspended and was_suspended):
         before, after = (meta.labels(job).get(Label.MAX_EXEC_TIME_SECONDS, "") for job in (old, new))
@@ -85,9 +94,13 @@ def _subdomain(path: str, value: str) -> list[FieldError]:
     return [invalid(path, value, ",".join(texts))] if texts else []
 
 
-def _queue_name_change(old: Raw, new: Raw, *, suspended: bool, default_queue: bool) -> list[FieldError]:
+def _queue_name_change(old: Raw, new: Raw, *, suspended: bool, default_queue: bool, runs_in: str) -> list[FieldError]:
+    """A job that runs keeps its queue name. One without a name gets that of its admitted Workload, which an import has
+    given it.
+    """
     before, after = meta.queue_name(old), meta.queue_name(new)
-    errors = [] if suspended else _immutable(QUEUE_NAME, before, after)
+    kept = suspended or (not before and after == runs_in)
+    errors = [] if kept else _immutable(QUEUE_NAME, before, after)
     if before and not after and default_queue:
         errors.append(invalid(QUEUE_NAME, "", "queue-name must not be empty in namespace with default queue"))
     return errors
