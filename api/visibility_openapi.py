@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
+from api import reports_openapi
 from api.objects import Raw
+from api.openapi import described, long, named, number, of_path, of_query, quantities, real, several, text, truth
 from api.visibility import (
     CLUSTER_QUEUES,
     DEFAULT_LIMIT,
     DEFAULT_STANDING_LIMIT,
+    FINISHED,
     GROUP,
+    GROUPS,
     KIND,
+    LAST,
     LOCAL_QUEUES,
     MAX_LIMIT,
     MAX_STANDING_LIMIT,
     PENDING_WORKLOADS,
     QUEUE_STANDING,
+    RECORDING,
+    RECORDINGS,
+    REPORT,
+    REPORTS,
     STANDING,
     VERSIONS,
     WORKLOAD_STANDING,
@@ -48,57 +58,80 @@ def _address(version: str) -> str:
 
 @cache
 def _document(version: str) -> Raw:
-    base, name = f"/{_place(version)}", _of_path("name", "name of the queue")
-    namespace = _of_path("namespace", "namespace of the LocalQueue")
-    local_queue, pages = f"{base}/namespaces/{{namespace}}/{LOCAL_QUEUES}/{{name}}", (DEFAULT_LIMIT, MAX_LIMIT)
-    wait = "read the workloads that wait in a {}, in the order in which they are decided"
     return {
         "openapi": "3.0.0",
         "info": {"title": "Seiretsu visibility API", "version": version},
-        "paths": {
-            f"{base}/{CLUSTER_QUEUES}/{{name}}/{PENDING_WORKLOADS}": _read(
-                version, KIND, "ClusterQueuePendingWorkloads", wait.format("ClusterQueue"), pages, name
-            ),
-            f"{local_queue}/{PENDING_WORKLOADS}": _read(
-                version, KIND, "LocalQueuePendingWorkloads", wait.format("LocalQueue"), pages, name, namespace
-            ),
-            f"{local_queue}/{STANDING}": _read(
-                version,
-                QUEUE_STANDING,
-                "LocalQueueStanding",
-                "read what a LocalQueue may use and what is free now, its share, and what its workloads wait for",
-                (DEFAULT_STANDING_LIMIT, MAX_STANDING_LIMIT),
-                name,
-                namespace,
-            ),
-            f"{base}/namespaces/{{namespace}}/{WORKLOADS}/{{name}}/{STANDING}": _read(
-                version,
-                WORKLOAD_STANDING,
-                "WorkloadStanding",
-                "read why a workload waits, its position, who holds what it needs, and what would let it start",
-                None,
-                _of_path("name", "name of the Workload"),
-                _of_path("namespace", "namespace of the Workload"),
-            ),
-        },
+        "paths": {**_queues(version), **_reports(version)},
         "components": {"schemas": _schemas(version)},
     }
 
 
-def _read(version: str, kind: str, about: str, description: str, pages: tuple[int, int] | None, *path: Raw) -> Raw:
-    summary = {"schema": _named(f"{_models(version)}.{kind}")}
-    page = []
-    if pages is not None:
-        page = [
-            _of_query("offset", "position of the first workload to return, from 0", 0),
-            _of_query("limit", f"how many workloads to return at most, up to {pages[1]}", pages[0]),
-        ]
+def _queues(version: str) -> Raw:
+    """The paths of queues and workloads."""
+    base, name = f"/{_place(version)}", of_path("name", "name of the queue")
+    namespace = of_path("namespace", "namespace of the LocalQueue")
+    local_queue, pages = f"{base}/namespaces/{{namespace}}/{LOCAL_QUEUES}/{{name}}", _pages(DEFAULT_LIMIT, MAX_LIMIT)
+    wait = "read the workloads that wait in a {}, in the order in which they are decided"
+    return {
+        f"{base}/{CLUSTER_QUEUES}/{{name}}/{PENDING_WORKLOADS}": _read(
+            version, KIND, "ClusterQueuePendingWorkloads", wait.format("ClusterQueue"), pages, name
+        ),
+        f"{local_queue}/{PENDING_WORKLOADS}": _read(
+            version, KIND, "LocalQueuePendingWorkloads", wait.format("LocalQueue"), pages, name, namespace
+        ),
+        f"{local_queue}/{STANDING}": _read(
+            version,
+            QUEUE_STANDING,
+            "LocalQueueStanding",
+            "read what a LocalQueue may use and what is free now, its share, and what its workloads wait for",
+            _pages(DEFAULT_STANDING_LIMIT, MAX_STANDING_LIMIT),
+            name,
+            namespace,
+        ),
+        f"{base}/namespaces/{{namespace}}/{WORKLOADS}/{{name}}/{STANDING}": _read(
+            version,
+            WORKLOAD_STANDING,
+            "WorkloadStanding",
+            "read why a workload waits, its position, who holds what it needs, and what would let it start",
+            (),
+            of_path("name", "name of the Workload"),
+            of_path("namespace", "namespace of the Workload"),
+        ),
+    }
+
+
+def _reports(version: str) -> Raw:
+    """The paths of what is kept of the past."""
+    base = f"/{_place(version)}"
+    name = of_path("name", f"what use is grouped by: {', '.join(GROUPS)}; or {FINISHED}, those that ended")
+    namespace = of_path("namespace", "namespace of the workloads")
+    about = "read use, waits and preemptions of {}, from the history"
+    return {
+        f"{base}/{REPORTS}/{{name}}": _read(
+            version, REPORT, "Report", about.format("all namespaces"), reports_openapi.TIMES, name
+        ),
+        f"{base}/namespaces/{{namespace}}/{REPORTS}/{{name}}": _read(
+            version, REPORT, "NamespacedReport", about.format("a namespace"), reports_openapi.TIMES, name, namespace
+        ),
+        f"{base}/{RECORDINGS}/{{name}}": _read(
+            version,
+            RECORDING,
+            "Recording",
+            "read the last minutes of the scheduler's recording",
+            (),
+            of_path("name", f"always {LAST}"),
+        ),
+    }
+
+
+def _read(version: str, kind: str, about: str, description: str, query: Sequence[Raw], *path: Raw) -> Raw:
+    summary = {"schema": named(f"{_models(version)}.{kind}")}
     return {
         "get": {
             "tags": ["visibility"],
             "description": description,
             "operationId": f"readVisibility{version.title()}{about}",
-            "parameters": page,
+            "parameters": list(query),
             "responses": {"200": {"description": "OK", "content": {"application/json": summary}}},
             "x-kubernetes-action": "get",
             "x-kubernetes-group-version-kind": {"group": GROUP, "version": version, "kind": kind},
@@ -107,72 +140,57 @@ def _read(version: str, kind: str, about: str, description: str, pages: tuple[in
     }
 
 
-def _of_path(name: str, description: str) -> Raw:
-    schema = {"type": "string", "uniqueItems": True}
-    return {"name": name, "in": "path", "description": description, "required": True, "schema": schema}
+def _pages(usual: int, most: int) -> tuple[Raw, ...]:
+    def whole(default: int) -> Raw:
+        return {"type": "integer", "format": "int64", "default": default}
 
-
-def _of_query(name: str, description: str, default: int) -> Raw:
-    schema = {"type": "integer", "format": "int64", "default": default}
-    return {"name": name, "in": "query", "description": description, "schema": schema}
+    return (
+        of_query("offset", "position of the first workload to return, from 0", whole(0)),
+        of_query("limit", f"how many workloads to return at most, up to {most}", whole(usual)),
+    )
 
 
 def _models(version: str) -> str:
     return f"io.k8s.kueue.visibility.{version}"
 
 
-def _named(name: str) -> Raw:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _text(description: str, **more: str) -> Raw:
-    return {"description": description, "type": "string", **more}
-
-
-def _number(description: str) -> Raw:
-    return {"description": description, "type": "integer", "format": "int32", "default": 0}
-
-
-def _object(description: str, needed: tuple[str, ...] = (), /, **properties: Raw) -> Raw:
-    required = {"required": list(needed)} if needed else {}
-    return {"description": description, "type": "object", "properties": properties, **required}
-
-
 def _schemas(version: str) -> Raw:
-    item = _object(
+    item = described(
         "A workload that waits in a queue.",
         ("priority", "localQueueName", "positionInClusterQueue", "positionInLocalQueue"),
-        metadata=_named(f"{_META}.ObjectMeta"),
-        priority=_number("The workload's priority."),
-        localQueueName=_text("The LocalQueue of the workload.", default=""),
-        positionInClusterQueue=_number("The position in the ClusterQueue, from 0."),
-        positionInLocalQueue=_number("The position in the LocalQueue, from 0."),
+        metadata=named(f"{_META}.ObjectMeta"),
+        priority=number("The workload's priority."),
+        localQueueName=text("The LocalQueue of the workload.", default=""),
+        positionInClusterQueue=number("The position in the ClusterQueue, from 0."),
+        positionInLocalQueue=number("The position in the LocalQueue, from 0."),
     )
-    summary = _object(
+    summary = described(
         "The workloads that wait in a ClusterQueue or a LocalQueue, in the order in which they are decided.",
         ("items",),
-        apiVersion=_text("The group and version of this document."),
-        kind=_text("The kind of this document."),
-        metadata=_named(f"{_META}.ObjectMeta"),
-        items={"type": "array", "items": _named(f"{_models(version)}.PendingWorkload")},
+        apiVersion=text("The group and version of this document."),
+        kind=text("The kind of this document."),
+        metadata=named(f"{_META}.ObjectMeta"),
+        items={"type": "array", "items": named(f"{_models(version)}.PendingWorkload")},
     )
-    metadata = _object(
+    metadata = described(
         "Metadata of the workload.",
-        name=_text("The workload's name."),
-        namespace=_text("The workload's namespace."),
-        creationTimestamp=_text("When the workload was created.", format="date-time"),
-        ownerReferences={"type": "array", "items": _named(f"{_META}.OwnerReference")},
+        name=text("The workload's name."),
+        namespace=text("The workload's namespace."),
+        creationTimestamp=text("When the workload was created.", format="date-time"),
+        ownerReferences={"type": "array", "items": named(f"{_META}.OwnerReference")},
     )
-    owner = _object(
+    owner = described(
         "The object that the workload was made for.",
         ("apiVersion", "kind", "name", "uid"),
-        **{each: _text(f"Its {each}.", default="") for each in ("apiVersion", "kind", "name", "uid")},
+        **{each: text(f"Its {each}.", default="") for each in ("apiVersion", "kind", "name", "uid")},
     )
     return {
         f"{_models(version)}.{KIND}": summary | _kind(version, KIND),
         f"{_models(version)}.PendingWorkload": item,
         f"{_models(version)}.{QUEUE_STANDING}": _queue_standing() | _kind(version, QUEUE_STANDING),
         f"{_models(version)}.{WORKLOAD_STANDING}": _workload_standing() | _kind(version, WORKLOAD_STANDING),
+        f"{_models(version)}.{REPORT}": reports_openapi.report(_head()) | _kind(version, REPORT),
+        f"{_models(version)}.{RECORDING}": reports_openapi.recording(_head()) | _kind(version, RECORDING),
         f"{_META}.ObjectMeta": metadata,
         f"{_META}.OwnerReference": owner,
     }
@@ -184,26 +202,10 @@ def _kind(version: str, kind: str) -> Raw:
 
 def _head() -> Raw:
     return {
-        "apiVersion": _text("The group and version of this document."),
-        "kind": _text("The kind of this document."),
-        "metadata": _named(f"{_META}.ObjectMeta"),
+        "apiVersion": text("The group and version of this document."),
+        "kind": text("The kind of this document."),
+        "metadata": named(f"{_META}.ObjectMeta"),
     }
-
-
-def _list(items: Raw, description: str) -> Raw:
-    return {"description": description, "type": "array", "items": items}
-
-
-def _quantities(**described: str) -> Raw:
-    return {name: _text(f"{description} A quantity.") for name, description in described.items()}
-
-
-def _truth(description: str) -> Raw:
-    return {"description": description, "type": "boolean"}
-
-
-def _real(description: str) -> Raw:
-    return {"description": description, "type": "number", "format": "double"}
 
 
 def _forecast() -> Raw:
@@ -212,10 +214,10 @@ def _forecast() -> Raw:
 
 
 def _queue_standing() -> Raw:
-    limits = _object(
+    limits = described(
         "A resource of a flavor.",
-        name=_text("The resource."),
-        **_quantities(
+        name=text("The resource."),
+        **quantities(
             nominal="The ClusterQueue's own quota.",
             borrowingLimit="How much more it may borrow; absent: no limit of its own.",
             maximum="The most that it could ever use, own and borrowed.",
@@ -226,89 +228,87 @@ def _queue_standing() -> Raw:
             usedInLocalQueue="What admitted workloads of this LocalQueue hold.",
         ),
     )
-    level = _object(
+    level = described(
         "A level of a topology.",
-        level=_text("The node label."),
-        domains=_number("How many domains the flavor has there."),
+        level=text("The node label."),
+        domains=number("How many domains the flavor has there."),
     )
-    flavor = _object(
+    flavor = described(
         "A flavor of the ClusterQueue, in the order in which they are tried.",
-        name=_text("The flavor."),
-        resources=_list(limits, "Its resources."),
-        topology=_object("The topology of its nodes.", levels=_list(level, "From the highest level to the lowest.")),
+        name=text("The flavor."),
+        resources=several(limits, "Its resources."),
+        topology=described(
+            "The topology of its nodes.", levels=several(level, "From the highest level to the lowest.")
+        ),
     )
-    lacks = _object(
+    lacks = described(
         "What the workload lacks in a flavor.",
-        name=_text("The flavor."),
-        resources=_list(
-            _object(
+        name=text("The flavor."),
+        resources=several(
+            described(
                 "A resource.",
-                name=_text("The resource."),
-                **_quantities(requested="The request.", available="What is free now.", missing="The difference."),
+                name=text("The resource."),
+                **quantities(requested="The request.", available="What is free now.", missing="The difference."),
             ),
             "The resources of which too little is free.",
         ),
     )
-    waiting = _object(
+    waiting = described(
         "A workload of the LocalQueue that waits.",
-        metadata=_named(f"{_META}.ObjectMeta"),
-        priority=_number("The workload's priority."),
-        positionInClusterQueue=_number("The position in the ClusterQueue, from 0; not older than a second."),
-        positionInLocalQueue=_number("The position in the LocalQueue, from 0."),
-        reason=_text("Why it waits, in one word."),
-        message=_text("Why it waits."),
-        lacking=_list(lacks, "What it lacks, by flavor; a flavor in which all of it is free is not listed."),
+        metadata=named(f"{_META}.ObjectMeta"),
+        priority=number("The workload's priority."),
+        positionInClusterQueue=number("The position in the ClusterQueue, from 0; not older than a second."),
+        positionInLocalQueue=number("The position in the LocalQueue, from 0."),
+        reason=text("Why it waits, in one word."),
+        message=text("Why it waits."),
+        lacking=several(lacks, "What it lacks, by flavor; a flavor in which all of it is free is not listed."),
         forecast=_forecast(),
     )
-    return _object(
+    return described(
         "Where a LocalQueue stands.",
         **_head(),
-        clusterQueue=_text("The ClusterQueue of the LocalQueue."),
-        active=_truth("Whether workloads can be admitted."),
-        reason=_text("Why or why not, in one word."),
-        message=_text("Why or why not."),
-        pendingInClusterQueue=_number("How many workloads wait in the ClusterQueue."),
-        pendingInLocalQueue=_number("How many workloads wait in the LocalQueue."),
-        reservingWorkloads=_number("How many workloads of the LocalQueue hold quota."),
-        admittedWorkloads=_number("How many of these are admitted."),
-        flavors=_list(flavor, "Limits and usage."),
-        fairSharing=_object(
+        clusterQueue=text("The ClusterQueue of the LocalQueue."),
+        active=truth("Whether workloads can be admitted."),
+        reason=text("Why or why not, in one word."),
+        message=text("Why or why not."),
+        pendingInClusterQueue=number("How many workloads wait in the ClusterQueue."),
+        pendingInLocalQueue=number("How many workloads wait in the LocalQueue."),
+        reservingWorkloads=number("How many workloads of the LocalQueue hold quota."),
+        admittedWorkloads=number("How many of these are admitted."),
+        flavors=several(flavor, "Limits and usage."),
+        fairSharing=described(
             "The share of the ClusterQueue, with fair sharing.",
-            weight=_real("Its weight."),
-            weightedShare=_long("Its share; the lowest is first."),
+            weight=real("Its weight."),
+            weightedShare=long("Its share; the lowest is first."),
         ),
-        admissionFairSharing=_object(
+        admissionFairSharing=described(
             "The usage of the LocalQueue in the past, if it orders the ClusterQueue.",
-            weight=_real("Its weight."),
-            usage=_real("Its weighted usage; the lowest is first. Absent: the weight is 0."),
-            localQueuesWithLess=_number("How many LocalQueues of the ClusterQueue have less."),
-            localQueues=_number("How many LocalQueues the ClusterQueue has."),
+            weight=real("Its weight."),
+            usage=real("Its weighted usage; the lowest is first. Absent: the weight is 0."),
+            localQueuesWithLess=number("How many LocalQueues of the ClusterQueue have less."),
+            localQueues=number("How many LocalQueues the ClusterQueue has."),
         ),
-        workloads=_list(waiting, "The workloads of the LocalQueue that wait, in order; a page of them."),
+        workloads=several(waiting, "The workloads of the LocalQueue that wait, in order; a page of them."),
     )
-
-
-def _long(description: str) -> Raw:
-    return {"description": description, "type": "integer", "format": "int64", "default": 0}
 
 
 def _workload_standing() -> Raw:
     workload = {
-        "namespace": _text("The workload's namespace."),
-        "name": _text("The workload's name."),
-        "job": _text("The name of the workload's job."),
+        "namespace": text("The workload's namespace."),
+        "name": text("The workload's name."),
+        "job": text("The name of the workload's job."),
     }
-    amount = _object(
+    amount = described(
         "An amount.",
-        flavor=_text("The flavor."),
-        name=_text("The resource."),
-        **_quantities(amount="How much."),
+        flavor=text("The flavor."),
+        name=text("The resource."),
+        **quantities(amount="How much."),
     )
-    cell = _object(
+    cell = described(
         "A resource of a flavor that the workload could get.",
-        flavor=_text("The flavor."),
-        name=_text("The resource."),
-        **_quantities(
+        flavor=text("The flavor."),
+        name=text("The resource."),
+        **quantities(
             requested="The request of the whole workload.",
             available="What is free now, own and borrowed.",
             reserved="What workloads of the ClusterQueue hold.",
@@ -317,67 +317,67 @@ def _workload_standing() -> Raw:
             missing="What is missing now.",
         ),
     )
-    holder = _object(
+    holder = described(
         "A workload that holds some of what is missing.",
         **workload,
-        clusterQueue=_text("Its ClusterQueue."),
-        priority=_number("Its priority."),
-        resources=_list(amount, "What it holds."),
+        clusterQueue=text("Its ClusterQueue."),
+        priority=number("Its priority."),
+        resources=several(amount, "What it holds."),
     )
-    others = _object(
+    others = described(
         "Workloads that hold some of what is missing and may not be named.",
-        workloads=_number("How many."),
-        clusterQueue=_text("Their ClusterQueue; empty if it may not be named."),
-        resources=_list(amount, "What they hold together."),
+        workloads=number("How many."),
+        clusterQueue=text("Their ClusterQueue; empty if it may not be named."),
+        resources=several(amount, "What they hold together."),
     )
-    domain = _object(
+    domain = described(
         "A domain of a topology.",
-        name=_text("Its name; empty if you may not list nodes."),
-        room=_number("How many units fit there now."),
-        roomIfEmpty=_number("How many would fit if nothing were there."),
-        takenBy=_list(
-            _object("A workload with pods there.", **workload, pods=_number("How many pods.")), "Who is there."
+        name=text("Its name; empty if you may not list nodes."),
+        room=number("How many units fit there now."),
+        roomIfEmpty=number("How many would fit if nothing were there."),
+        takenBy=several(
+            described("A workload with pods there.", **workload, pods=number("How many pods.")), "Who is there."
         ),
-        podsOfOthers=_number("How many pods of other workloads are there."),
+        podsOfOthers=number("How many pods of other workloads are there."),
     )
-    rooms = _object(
+    rooms = described(
         "Where in a topology a pod set could be placed.",
-        podSet=_text("The pod set."),
-        flavor=_text("The flavor."),
-        level=_text("The node label of the level."),
-        wanted=_number("How many units the pod set has."),
-        unit=_text("What a unit is: a pod, or a slice of pods."),
-        required=_truth("Whether all units must be in one domain."),
-        podsInNoSlice=_number("How many pods are beyond the last whole slice: they get no domain."),
-        domains=_list(domain, "The domains with most room."),
-        domainsNotShown=_number("How many others there are."),
+        podSet=text("The pod set."),
+        flavor=text("The flavor."),
+        level=text("The node label of the level."),
+        wanted=number("How many units the pod set has."),
+        unit=text("What a unit is: a pod, or a slice of pods."),
+        required=truth("Whether all units must be in one domain."),
+        podsInNoSlice=number("How many pods are beyond the last whole slice: they get no domain."),
+        domains=several(domain, "The domains with most room."),
+        domainsNotShown=number("How many others there are."),
     )
-    compared = _object(
+    compared = described(
         "A ClusterQueue that competes for the same quota.",
-        clusterQueue=_text("Its name; empty if it may not be named."),
-        weightedShare=_real("Its share; the lowest is first."),
+        clusterQueue=text("Its name; empty if it may not be named."),
+        weightedShare=real("Its share; the lowest is first."),
     )
-    return _object(
+    return described(
         "Where a workload stands.",
         **_head(),
-        localQueueName=_text("The LocalQueue of the workload.", default=""),
-        state=_text("waiting, admitted, quota reserved, being evicted, backing off, not queued or finished."),
-        clusterQueue=_text("The ClusterQueue in which it is."),
-        reason=_text("Why it waits, in one word."),
-        message=_text("Why it waits."),
-        evictedBefore=_text("Why it was evicted, if it ran before."),
-        priority=_number("The workload's priority."),
-        positionInClusterQueue=_number("The position in the ClusterQueue, from 0; absent if it is in no queue."),
-        pendingInClusterQueue=_number("How many workloads wait in the ClusterQueue."),
-        waitingInCohort=_number("How many wait in other ClusterQueues of the cohort."),
-        ahead=_list(_object("A workload.", **workload), "The first of those before it that may be named."),
-        aheadNotNamed=_number("How many others are before it."),
-        flavors=_list(cell, "Requests and free quota, in the order in which flavors are tried."),
-        heldBy=_list(holder, "Who holds what is missing."),
-        heldByOthers=_list(others, "The same of workloads that may not be named."),
-        topology=_list(rooms, "Room in the topologies of its flavors."),
-        fairShares=_list(compared, "The shares that decide which ClusterQueue is next, with fair sharing."),
-        wouldHelp=_list(_text("A sentence."), "The changes of which each would let it start."),
-        notComputed=_list(_text("A sentence."), "What would take too long to compute."),
+        localQueueName=text("The LocalQueue of the workload.", default=""),
+        state=text("waiting, admitted, quota reserved, being evicted, backing off, not queued or finished."),
+        clusterQueue=text("The ClusterQueue in which it is."),
+        reason=text("Why it waits, in one word."),
+        message=text("Why it waits."),
+        evictedBefore=text("Why it was evicted, if it ran before."),
+        priority=number("The workload's priority."),
+        positionInClusterQueue=number("The position in the ClusterQueue, from 0; absent if it is in no queue."),
+        pendingInClusterQueue=number("How many workloads wait in the ClusterQueue."),
+        waitingInCohort=number("How many wait in other ClusterQueues of the cohort."),
+        ahead=several(described("A workload.", **workload), "The first of those before it that may be named."),
+        aheadNotNamed=number("How many others are before it."),
+        flavors=several(cell, "Requests and free quota, in the order in which flavors are tried."),
+        heldBy=several(holder, "Who holds what is missing."),
+        heldByOthers=several(others, "The same of workloads that may not be named."),
+        topology=several(rooms, "Room in the topologies of its flavors."),
+        fairShares=several(compared, "The shares that decide which ClusterQueue is next, with fair sharing."),
+        wouldHelp=several(text("A sentence."), "The changes of which each would let it start."),
+        notComputed=several(text("A sentence."), "What would take too long to compute."),
         forecast=_forecast(),
     )

@@ -17,7 +17,7 @@ from controller.kube.flow.throttle import Throttle
 from controller.settings import HistorySettings, RecorderSettings
 from core.recording.entries import MAGIC
 from core.state.lookup import Lookup
-from tests.app.test_visibility import ADMINISTRATOR, AUTHENTICATION, BASE, Reviewer, Served, raw, state
+from tests.app.test_visibility import ADMINISTRATOR, AUTHENTICATION, BASE, Reviewer, Served, raw, state, undescribed
 from tests.controller.history import HOUR, short_history, write
 
 PERIOD = f"since=0&until={5 * HOUR}"
@@ -36,10 +36,15 @@ class ReportReviewer(Reviewer):
 def served(directory: Path | None) -> Served:
     found = Served()
     reader = HistoryReader(HistorySettings(str(directory))) if directory is not None else None
-    reviews = Reviews(ReportReviewer(), throttle=Throttle(0))
-    found.app = Visibility(found.reviewer, Lookup(state()), raw, reviews=reviews, reports=Reports(reader))
-    found.app.proxy = FrontProxy.read(AUTHENTICATION)
+    found.app = visible(found, Reports(reader))
     return found
+
+
+def visible(found: Served, reports: Reports) -> Visibility:
+    reviews = Reviews(ReportReviewer(), throttle=Throttle(0))
+    app = Visibility(found.reviewer, Lookup(state()), raw, reviews=reviews, reports=reports)
+    app.proxy = FrontProxy.read(AUTHENTICATION)
+    return app
 
 
 @pytest.fixture(scope="module")
@@ -87,14 +92,37 @@ async def test_the_recording_is_for_those_who_may_read_it_of_the_whole_cluster(t
     path = f"{BASE}/recordings/last"
     assert (await found.get(path, ANN)).status_code == 403
     assert "recorder.enabled" in (await found.get(path, ADMINISTRATOR)).json()["message"]
-    reviews = Reviews(ReportReviewer(), throttle=Throttle(0))
-    reports = Reports(None, RecorderSettings(str(tmp_path)))
-    found.app = Visibility(found.reviewer, Lookup(state()), raw, reviews=reviews, reports=reports)
-    found.app.proxy = FrontProxy.read(AUTHENTICATION)
+    found.app = visible(found, Reports(None, RecorderSettings(str(tmp_path))))
     assert (await found.get(path, ADMINISTRATOR)).status_code == 503, "another replica leads"
     (tmp_path / "1.recording").write_bytes(MAGIC + b"chunks")
     answer = await found.get(path, ADMINISTRATOR)
     assert base64.b64decode(answer.json()["data"]) == MAGIC + b"chunks"
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+async def test_openapi_describes_every_field_of_reports_and_recordings(directory: Path, version: str) -> None:
+    found = served(directory)
+    found.app = visible(
+        found, Reports(HistoryReader(HistorySettings(str(directory))), RecorderSettings(str(directory)))
+    )
+    (directory / "1.recording").write_bytes(MAGIC)
+    base = BASE.replace("v1beta2", version)
+    document = (await found.get(f"/openapi/v3{base}", ADMINISTRATOR)).json()
+    known: set[str] = set()
+    for path, general in (
+        ("reports/queue", "reports/{name}"),
+        ("namespaces/one/reports/user", "namespaces/{namespace}/reports/{name}"),
+        ("reports/workloads", "reports/{name}"),
+        ("recordings/last", "recordings/{name}"),
+    ):
+        answer = (await found.get(f"{base}/{path}?{PERIOD}", ADMINISTRATOR)).json()
+        asked = document["paths"][f"{base}/{general}"]["get"]
+        schema = asked["responses"]["200"]["content"]["application/json"]["schema"]
+        assert undescribed(answer, schema, document["components"]["schemas"]) == []
+        assert asked["x-kubernetes-group-version-kind"]["kind"] == answer["kind"]
+        known |= {name for name, value in answer.items() if value}
+    described = document["components"]["schemas"][f"io.k8s.kueue.visibility.{version}.Report"]["properties"]
+    assert known >= described.keys(), "every field was in an answer"
 
 
 async def test_without_a_history_the_answer_says_what_to_set(tmp_path: Path) -> None:

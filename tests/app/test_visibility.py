@@ -326,6 +326,8 @@ def undescribed(value: Any, schema: Raw, schemas: Raw, path: str = "") -> list[s
     """Returns the paths of everything that the schema does not describe."""
     if "$ref" in schema:
         schema = schemas[schema["$ref"].rpartition("/")[2]]
+    if value is None and schema.get("nullable"):
+        return []
     if isinstance(value, dict):
         known: Raw = schema.get("properties") or {}
         missing = [f"{path}.{name} is missing" for name in schema.get("required", ()) if name not in value]
