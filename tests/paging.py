@@ -20,6 +20,7 @@ from app.visibility import FrontProxy
 from controller.cache.caches import Caches
 from controller.cache.lookup import cache_lookup
 from controller.cache.owners import Owners
+from controller.history.history import HistoryReader
 from controller.kube.client import Client
 from controller.kube.flow.throttle import Throttle
 from controller.run.watched import rows
@@ -251,14 +252,13 @@ class PagedCluster:
         found = cache_lookup(self.caches, Owners(self.caches, self.api, external=False), lambda check: {})
         return replace(found, forecast=self.forecast)
 
-    def page(self, proxy: FrontProxy | None = None, port: int = 0) -> ServedPage:
+    def page(self, proxy: FrontProxy | None = None, port: int = 0, history: HistoryReader | None = None) -> ServedPage:
         """The page of this cluster."""
         lookup = self.lookup()
         reviews = Reviews(self.api, throttle=Throttle(0))
         address = Address("127.0.0.1", port)
-        return served_page(
-            Shown(self.caches, self.run_times), lookup, self.api, reviews, address, None, proxy or FrontProxy()
-        )
+        shown = Shown(self.caches, self.run_times)
+        return served_page(shown, lookup, self.api, reviews, address, None, proxy or FrontProxy(), history)
 
     @asynccontextmanager
     async def served(self, port: int = 0) -> AsyncIterator[ServedPage]:

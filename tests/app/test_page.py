@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import inspect
 import json
 import re
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +19,13 @@ from api import resources
 from api.objects import Raw
 from app.connection import CLIENT
 from app.page import topics
+from app.page.application import PageApplication
 from app.page.assets import FOLDER
 from app.page.stream import GZIP_HEAD
 from app.visibility import FrontProxy
+from controller.history.database import FILE, Sqlite
+from controller.history.history import HistoryReader
+from controller.settings import HistorySettings
 from tests.paged_example import USERS, example
 from tests.paging import EVERYTHING, PagedCluster, reader
 
@@ -40,6 +47,8 @@ PATHS = (
     "/api/queues/vision/what-if?edit=nominal/h100/cpu=16",
     "/api/topology/h100",
     "/api/clusters",
+    "/api/usage",
+    "/api/usage?by=user&namespace=vision",
     "/api/namespaces/speech/queues/main",
     "/api/namespaces/speech/queues/main/line",
     "/api/stream?topic=queues",
@@ -61,8 +70,14 @@ SEEN: Mapping[str, tuple[str, ...]] = {
 class Browser:
     """Requests to the page without a connection; ``client`` is the name in the client certificate."""
 
-    def __init__(self, cluster: PagedCluster, proxy: FrontProxy | None = None, client: str | None = None) -> None:
-        self.page = cluster.page(proxy)
+    def __init__(
+        self,
+        cluster: PagedCluster,
+        proxy: FrontProxy | None = None,
+        client: str | None = None,
+        history: HistoryReader | None = None,
+    ) -> None:
+        self.page = cluster.page(proxy, history=history)
         self.client = client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,12 +104,47 @@ def cluster() -> PagedCluster:
     return example()
 
 
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> HistoryReader:
+    """Of the objects that are named here it has nothing: ``test_page_history`` says what is shown of it."""
+    directory = tmp_path_factory.mktemp("history")
+    Sqlite(directory / FILE).close()
+    return HistoryReader(HistorySettings(str(directory)))
+
+
 @pytest.mark.parametrize("user", [*USERS, ""])
 @pytest.mark.parametrize("path", PATHS)
-async def test_each_user_is_answered_what_his_rights_show(cluster: PagedCluster, path: str, user: str) -> None:
-    found = await Browser(cluster).get(path, user or "unknown")
+async def test_each_user_is_answered_what_his_rights_show(
+    cluster: PagedCluster, history: HistoryReader, path: str, user: str
+) -> None:
+    found = await Browser(cluster, history=history).get(path, user or "unknown")
     refused = 403 if user else 401
     assert found.status_code == (200 if path in SEEN[user] else refused), found.text
+
+
+def test_every_document_and_every_topic_is_among_them() -> None:
+    asked = [path.partition("?")[0].removeprefix("/api/").split("/") for path in PATHS]
+    (choice,) = [
+        node
+        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(PageApplication._found))))
+        if isinstance(node, ast.Match)
+    ]
+    for case in choice.cases:
+        assert isinstance(case.pattern, ast.MatchSequence)
+        words = [_literal(each) for each in case.pattern.patterns]
+        assert any(
+            len(path) == len(words) and all(word in (None, part) for word, part in zip(words, path, strict=True))
+            for path in asked
+        ), words
+    kinds = {path.partition("topic=")[2].partition(":")[0] for path in PATHS if "topic=" in path}
+    assert kinds == topics._KINDS.keys()
+
+
+def _literal(pattern: ast.pattern) -> object:
+    """The word of a path; None for a name, which is any."""
+    return (
+        pattern.value.value if isinstance(pattern, ast.MatchValue) and isinstance(pattern.value, ast.Constant) else None
+    )
 
 
 NAMES = {

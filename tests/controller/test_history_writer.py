@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
-import os
-import random
 import resource
 import signal
 import sqlite3
@@ -30,6 +27,7 @@ from core.history.record import Entry, LifeRecord, Use, UseEnd
 from core.model import Key
 from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually
+from tests.killed import Tell, in_small_process, kill_many
 
 
 @pytest.fixture(autouse=True)
@@ -231,46 +229,17 @@ async def test_a_change_that_cannot_be_written_loses_no_other(tmp_path: Path) ->
                     raw["metadata"]["uid"] = "\ud800"
                 caches.workloads.observe("ADDED", raw)
             await eventually(has(tmp_path, "one", "two"))
-    assert [each["event"] for each in lines] == ["a change cannot be written to the history"]
-
-
-KILLS = 200
+    told = {each["event"] for each in lines}  # a writer that ends in the middle of a batch writes all of it again
+    assert told == {"a change cannot be written to the history"}
 
 
 def test_a_writer_that_is_killed_at_any_moment_loses_nothing_that_it_had_written(tmp_path: Path) -> None:
-    """A writer is killed 200 times in the middle of its transactions; each is a fork of one small process without
-    threads.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    killer = context.Process(target=_kill_many, args=(tmp_path / FILE,), daemon=True)
-    killer.start()
-    killer.join()
-    assert killer.exitcode == 0, "its traceback is above"
+    """A writer is killed again and again in the middle of its transactions."""
+    in_small_process(_kill_many, tmp_path / FILE)
 
 
 def _kill_many(path: Path) -> None:
-    chance, written = random.Random(7), 0
-    for kill in range(1, KILLS + 1):
-        read, write = os.pipe()
-        writer = os.fork()
-        if not writer:
-            _write_until_killed(path, written, write)
-        os.close(write)
-        with os.fdopen(read) as numbers:
-            for _ in range(chance.randrange(1, 6)):
-                written = int(numbers.readline())
-            for _ in range(chance.randrange(3_000)):
-                pass  # a part of a transaction
-            os.kill(writer, signal.SIGKILL)
-            written = max([written, *(int(line) for line in numbers if line.endswith("\n"))])
-        assert os.waitpid(writer, 0)[1] == signal.SIGKILL
-        if kill % 20 == 0:
-            _check_all_is_there(path, written)
-
-
-def _write_until_killed(path: Path, number: int, numbers: int) -> None:
-    try:
+    def write(number: int, tell: Tell) -> None:
         database = Sqlite(path)
         while True:
             number += 1
@@ -279,9 +248,13 @@ def _write_until_killed(path: Path, number: int, numbers: int) -> None:
             use = Use(uid, "default", "cpu", float(number), 1000, "ns", "alice", "lq", "cq", "")
             several: list[Entry] = [record, use, UseEnd(uid, number + 1.0)]
             database.write([each for entry in several for each in statements(entry, number)])
-            os.write(numbers, f"{number}\n".encode())
-    finally:
-        os._exit(1)
+            tell(number)
+
+    def check(kill: int, written: int) -> None:
+        if kill % 20 == 0:
+            _check_all_is_there(path, written)
+
+    kill_many(write, check)
 
 
 def _check_all_is_there(path: Path, written: int) -> None:

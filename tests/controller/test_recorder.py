@@ -29,6 +29,7 @@ from tests.builders import cluster_queue, workload
 from tests.controller.test_simulated import Controlled, scenarios
 from tests.effort import cases
 from tests.eventually import eventually
+from tests.killed import Tell, in_small_process, kill_many
 
 
 @settings(max_examples=cases(10, 150), deadline=None, suppress_health_check=list(HealthCheck))
@@ -159,3 +160,31 @@ async def test_entries_that_come_faster_than_they_are_written_are_dropped_togeth
         assert registry.get_sample_value("seiretsu_recorder_dropped_entries_total")
         await eventually(lambda: bool(recordings(tmp_path)))
     assert cycles_in(last(tmp_path, 2**20)) >= 0
+
+
+def test_a_recorder_that_is_killed_at_any_moment_loses_nothing_that_it_had_written(tmp_path: Path) -> None:
+    """A recorder is killed again and again in the middle of its writes, and begins another file each time."""
+    in_small_process(_kill_many, tmp_path)
+
+
+def _kill_many(directory: Path) -> None:
+    begins = 0  # the number before the first cycle of the file
+
+    def write(number: int, tell: Tell) -> None:
+        recorder = CycleRecorder(RecorderSettings(str(directory)), CollectorRegistry())
+        scheduled = Scheduled(recorder)
+        recorder._begin_anew()
+        while True:
+            number += 1
+            scheduled.cycle()
+            recorder._write([recorder._waiting.popleft() for _ in range(len(recorder._waiting))])
+            tell(number)
+
+    def check(kill: int, written: int) -> None:
+        nonlocal begins
+        *_, newest = recordings(directory)
+        found = cycles_in(newest.read_bytes())
+        assert found - (written - begins) in (0, 1), "what was told is there, and at most what was written after it"
+        begins = written
+
+    kill_many(write, check)
