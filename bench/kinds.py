@@ -7,6 +7,8 @@ are deleted when they are ready. The observer reads every change in etcd; at the
 the quota is never exceeded, no pod runs without quota for longer than ``--without-quota``, no job is admitted twice,
 and every job that can finish has finished. The API server's audit log has the writes of ``serve`` by kind.
 
+With ``--record DIRECTORY`` every cycle is recorded, and decided again at the end: no decision may differ.
+
 With ``--racks N`` half of the jobs ask for a topology, of N racks of four nodes, and half of the quota is there. Then
 no domain may be given more than its nodes have, and no pod may run outside of the domains of its Workload.
 """
@@ -33,6 +35,7 @@ from api.objects import Raw
 from bench.kills import Kills
 from bench.measure import Usage, exit_on_sigterm
 from bench.measured import with_token
+from bench.recorder import replayed, section
 from bench.report import save, table
 from bench.served import served
 from devcluster.controlplane import ControlPlane, Spec
@@ -98,8 +101,8 @@ def local_queues() -> list[Raw]:
     return [local_queue(f"{QUEUE}-{case.name}", QUEUE) for case in CASES]
 
 
-def configuration(scratch: Path, *, guard: bool) -> Path:
-    """Writes a Configuration with all frameworks, with or without the guard."""
+def configuration(scratch: Path, *, guard: bool, record: Path | None) -> Path:
+    """Writes a Configuration with all frameworks, with or without the guard and a recorder."""
     frameworks = list(dict.fromkeys(case.framework for case in CASES))
     content = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -107,7 +110,10 @@ def configuration(scratch: Path, *, guard: bool) -> Path:
         "featureGates": {"SparkApplicationIntegration": True},
         "integrations": {"frameworks": frameworks},
         "waitForPodsReady": {"timeout": "30m"},
-        "seiretsu": {"guard": {"action": "Evict" if guard else "Ignore"}},
+        "seiretsu": {
+            "guard": {"action": "Evict" if guard else "Ignore"},
+            **(section(record) if record is not None else {}),
+        },
     }
     path = scratch / "config.json"
     path.write_text(json.dumps(content))
@@ -116,7 +122,7 @@ def configuration(scratch: Path, *, guard: bool) -> Path:
 
 @contextlib.contextmanager
 def setting(
-    scratch: Path, quota: int, kill_every: float, *, guard: bool, racks: int = 0
+    scratch: Path, quota: int, kill_every: float, *, guard: bool, racks: int = 0, record: Path | None = None
 ) -> Iterator[tuple[World, Kills, Path]]:
     """Context with the operators, ``serve`` and a ClusterQueue: the namespace, what kills, and the audit log."""
     log = scratch / "audit.log"
@@ -132,7 +138,14 @@ def setting(
         (scratch / "operators").mkdir()
         stack.enter_context(every_operator(world, scratch / "operators"))
         address = f"127.0.0.1:{free_port()}"  # that of a Service does not change either
-        config = ("--config", str(configuration(scratch, guard=guard)), "--log-level", "info", "--bind", address)
+        config = (
+            "--config",
+            str(configuration(scratch, guard=guard, record=record)),
+            "--log-level",
+            "info",
+            "--bind",
+            address,
+        )
         kills = Kills(plane, partial(served, with_token(plane, scratch), scratch, *config), kill_every)
         stack.enter_context(kills.running())
         covered = ("cpu", "memory")
@@ -303,15 +316,19 @@ def main() -> None:
     )
     parser.add_argument("--without-guard", action="store_true", help="with seiretsu.guard.action: Ignore")
     parser.add_argument("--racks", type=int, default=0, help="racks of four nodes with 4 cpu (default: no topology)")
+    parser.add_argument("--record", type=Path, help="record all cycles into this directory, and play them at the end")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     chosen = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as directory,
-        setting(Path(directory), chosen.cpu, chosen.kill_every, guard=not chosen.without_guard, racks=chosen.racks) as (
-            world,
-            kills,
-            log,
-        ),
+        setting(
+            Path(directory),
+            chosen.cpu,
+            chosen.kill_every,
+            guard=not chosen.without_guard,
+            racks=chosen.racks,
+            record=chosen.record,
+        ) as (world, kills, log),
     ):
         with contextlib.closing(Observer(world.plane, NAMESPACE, without_quota=chosen.without_quota)) as observer:
             began = time.monotonic()
@@ -328,6 +345,10 @@ def main() -> None:
     # a job whose Workload was being written at a kill may have another one
     several = [] if kills.count else twice(observed.workloads)
     broken = [*observed.broken, *(f"{name} got several Workloads" for name in several)]
+    if chosen.record is not None:
+        again = replayed(chosen.record)
+        print(again)
+        broken += [f"{name}, cycle {each.cycle} is decided differently in a replay" for name, each in again.different]
     print(f"{counts.total()} jobs of {len(counts)} kinds in {seconds:.0f} s; {observed.evictions} evictions", end="; ")
     print(f"{kills.count} kills; {observed.changes} changes observed, {observed.admissions} admissions", end="; ")
     print(f"a pod ran without quota for {observed.without_quota:.1f} s at most")

@@ -1,10 +1,11 @@
 """What the page costs with many queues, workloads and viewers, and what a viewer sees: ``python -m bench.page``.
 
 One process has 1,000 ClusterQueues in 20 cohorts and 50,000 workloads in its caches, a listener for admission calls and
-one for the page, in one event loop; workloads come and go all the time. No API server runs: reviews of rights are
-answered at once. Another process calls admission at a steady rate, in turns with viewers and without; the viewers read
-their streams and the line of a queue. A headless Chromium is one more viewer: its first paint, its memory, how long a
-change takes from the cache to the screen, and its pictures while it scrolls through a line of 10,000 workloads.
+one for the page, in one event loop; workloads come, start and go all the time. No API server runs: reviews of rights
+are answered at once. Another process calls admission at a steady rate, in turns: without viewers; with viewers of a
+second process like the first, which cost the machine as much and the first process nothing; and with its own viewers,
+who read their streams and the line of a queue. A headless Chromium is one more viewer: its first paint, its memory, how
+long a change takes from the cache to the screen, and its pictures while it scrolls through a line of 10,000 workloads.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import orjson
+import uvloop
 
 from api import resources
 from app.application import Application
 from app.collector import reading, settle
 from app.metrics import ProcessMetrics
 from app.server import Address, Farewell, Listener, Server
+from bench.viewers import Caller, Viewer
 from bench.webhook import review
 from tests.paging import EVERYTHING, PagedCluster
 from webhook.routes import routes
@@ -39,6 +43,8 @@ PATH: Final = "/mutate-batch-v1-job"
 CALLS_PER_SECOND: Final = 50.0
 SETTLED_SECONDS: Final = 5.0
 """After which viewers have been started and have read all rows."""
+SWITCH_SECONDS: Final = 0.0005
+"""As ``serve``: a thread holds the interpreter for so long."""
 ADMITTED: Final = 5
 """Workloads of each queue that run."""
 
@@ -95,14 +101,16 @@ async def serve(queues: int, workloads: int) -> None:
 
 
 async def _churn(made: PagedCluster, queues: int) -> None:
-    """Twenty workloads come in a second, and as many go."""
-    number = 0
+    """Twenty workloads come in a second, of which every fourth starts, and as many go."""
+    number, asked = 0, {"cpu": "1", "memory": "1Gi"}
     while True:
         await asyncio.sleep(0.05)
         number += 1
-        made.workload(
-            "bench", f"new-{number}", f"lq-{10 + number % (queues - 10)}", {"cpu": "1", "memory": "1Gi"}, age=0
-        )
+        queue = 10 + number % (queues - 10)
+        made.workload("bench", f"new-{number}", f"lq-{queue}", asked, age=0)
+        if number % 4 == 0:
+            status = made.admitted(f"cq-{queue:04}", "default", asked, age=0)
+            made.workload("bench", f"new-{number}", f"lq-{queue}", asked, age=0, status=status)
         gone = made.caches.workloads.get(("bench", f"new-{number - 40}"))
         if gone is not None:
             made.delete(resources.WORKLOADS, gone)
@@ -119,8 +127,9 @@ class ProcessUnderTest:
 
     def __init__(self, process: asyncio.subprocess.Process, page: int, admission: int) -> None:
         self.process = process
+        self.page_port = page
         self.page = f"http://127.0.0.1:{page}"
-        self.admission = f"http://127.0.0.1:{admission}{PATH}"
+        self.admission_port = admission
 
     @classmethod
     async def start(cls, queues: int, workloads: int) -> ProcessUnderTest:
@@ -149,94 +158,90 @@ class ProcessUnderTest:
         return [float(each) for each in (await self.process.stdout.readline()).split()]
 
 
-async def calls(served: ProcessUnderTest, session: aiohttp.ClientSession, seconds: float) -> list[float]:
-    """Calls admission at a steady rate; returns how long each call took, waiting for its turn included."""
-    body, took, loop = orjson.dumps(review(PATH, 1)), list[float](), asyncio.get_running_loop()
-
-    async def call(due: float) -> None:
-        async with session.post(served.admission, data=body, headers={"Content-Type": "application/json"}) as answer:
-            assert answer.status == 200, await answer.text()
-            await answer.read()
-        took.append(loop.time() - due)
-
-    started, running = loop.time(), []
-    for number in range(int(seconds * CALLS_PER_SECOND)):
-        due = started + number / CALLS_PER_SECOND
-        await asyncio.sleep(max(0.0, due - loop.time()))
-        running.append(asyncio.create_task(call(due)))
-    await asyncio.gather(*running)
-    return took
-
-
-async def view(page: str, session: aiohttp.ClientSession, number: int, read: list[int]) -> None:
-    """One viewer: reads its stream, and now and then a page of a line."""
-    headers = {"Authorization": "Bearer admin", "Accept-Encoding": "gzip"}
-
-    async def lines() -> None:
-        while True:
-            queue = f"cq-{number * 7 % 50:04}"
-            async with session.get(f"{page}/api/queues/{queue}/line?limit=100", headers=headers) as answer:
-                await answer.read()
-            await asyncio.sleep(2.0)
-
-    reading = asyncio.create_task(lines())
-    try:
-        async with session.get(f"{page}/api/stream?topic=queues&topic=cohorts", headers=headers) as answer:
-            async for chunk in answer.content.iter_any():
-                read[0] += len(chunk)
-    finally:
-        reading.cancel()
-
-
 async def viewing(served: ProcessUnderTest, viewers: int) -> asyncio.subprocess.Process:
     """Starts viewers in a process of their own: what they cost there must not delay the caller."""
-    command = [sys.executable, "-m", "bench.page", "--view", served.page, "--viewers", str(viewers)]
+    command = [sys.executable, "-m", "bench.page", "--view", str(served.page_port), "--viewers", str(viewers)]
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
 
 
-async def views(page: str, viewers: int) -> None:
-    """Reads as so many viewers until the input ends; prints how many bytes they have read."""
-    read = [0]
+async def views(port: int, viewers: int) -> None:
+    """Reads as so many viewers until the input ends; prints how many bytes they have read, and the CPU time of that."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), auto_decompress=False) as session:
-        looking = [asyncio.create_task(view(page, session, each, read)) for each in range(viewers)]
-        await reader.read()
-        for each in looking:
-            each.cancel()
-        await asyncio.gather(*looking, return_exceptions=True)
-    print(read[0], flush=True)
+    looking = [Viewer(port, each) for each in range(viewers)]
+    tasks = [asyncio.create_task(each.run()) for each in looking]
+    await reader.read()
+    for task in tasks:
+        task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    wrong = [each for each in ended if not isinstance(each, asyncio.CancelledError)]
+    if wrong:
+        raise RuntimeError(f"{len(wrong)} viewers have ended: {wrong[0]!r}")
+    print(sum(each.read for each in looking), time.process_time(), flush=True)
 
 
-async def admission(served: ProcessUnderTest, viewers: int, turns: int, seconds: float) -> None:
-    """Prints the latency of admission calls without viewers and with them, in turns."""
-    found: dict[bool, list[list[float]]] = {False: [], True: []}
-    used: dict[bool, float] = {False: 0.0, True: 0.0}
-    read = [0]
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), auto_decompress=False) as session:
-        await calls(served, session, 2.0)
-        for turn in range(2 * turns):
-            watched = turn % 2 == 1
-            looking = await viewing(served, viewers) if watched else None
-            await asyncio.sleep(SETTLED_SECONDS)
-            before, _ = await served.ask("usage")
-            found[watched].append(await calls(served, session, seconds))
-            after, memory = await served.ask("usage")
-            used[watched] += after - before
-            if looking is not None:
-                told, _ = await looking.communicate(b"")  # ends its input
-                read[0] += int(told)
-    p99 = {each: statistics.median(quantile(turn, 0.99) for turn in found[each]) for each in found}
-    p50 = {each: statistics.median(quantile(turn, 0.5) for turn in found[each]) for each in found}
-    print(f"admission without viewers  p50 {p50[False] * 1e3:.1f} ms, p99 {p99[False] * 1e3:.1f} ms")
-    print(f"with {viewers} viewers            p50 {p50[True] * 1e3:.1f} ms, p99 {p99[True] * 1e3:.1f} ms")
-    print(f"ratio of p99               {p99[True] / p99[False]:.2f} (median of {turns} turns each)")
-    share = {each: used[each] / (turns * seconds) for each in used}
-    print(f"CPU of the process         {share[False]:.0%} of a core without viewers, {share[True]:.0%} with them")
+class Arm(StrEnum):
+    """Whose viewers there are while admission is called."""
+
+    NONE = "without viewers"
+    ELSEWHERE = "viewers of the twin"
+    HERE = "with viewers"
+
+
+@dataclass
+class Measured:
+    """What was measured in one arm, by turn; CPU seconds of the process, and of the viewers."""
+
+    calls: list[list[float]] = field(default_factory=list)
+    cpu: float = 0.0
+    viewers_cpu: float = 0.0
+    read: int = 0
+
+    def at(self, part: float) -> float:
+        """Returns a quantile of all calls, in milliseconds."""
+        return quantile([each for turn in self.calls for each in turn], part) * 1e3
+
+    def middle(self, part: float) -> float:
+        """Returns the median of the quantiles of the turns, in milliseconds."""
+        return statistics.median(quantile(turn, part) for turn in self.calls) * 1e3
+
+
+async def admission(served: ProcessUnderTest, twin: ProcessUnderTest, viewers: int, turns: int, seconds: float) -> None:
+    """Prints the latency of admission calls without viewers, with viewers of another process, and with viewers of this
+    one, in turns.
+    """
+    found = {arm: Measured() for arm in Arm}
+    caller = Caller(served.admission_port, PATH, orjson.dumps(review(PATH, 1)))
+    await caller.run(CALLS_PER_SECOND, 2.0)
+    memory = 0.0
+    for turn in range(turns * len(Arm)):
+        arm = list(Arm)[turn % len(Arm)]
+        seen = {Arm.NONE: None, Arm.ELSEWHERE: twin, Arm.HERE: served}[arm]
+        looking = await viewing(seen, viewers) if seen is not None else None
+        await asyncio.sleep(SETTLED_SECONDS)
+        before, _ = await served.ask("usage")
+        found[arm].calls.append(await caller.run(CALLS_PER_SECOND, seconds))
+        after, memory = await served.ask("usage")
+        found[arm].cpu += after - before
+        if looking is not None:
+            told, _ = await looking.communicate(b"")  # ends its input
+            read, cpu = told.split()
+            found[arm].read += int(read)
+            found[arm].viewers_cpu += float(cpu)
+    for arm, each in found.items():
+        print(
+            f"admission {arm:20} p50 {each.at(0.5):.1f} ms, p99 {each.at(0.99):.1f} ms"
+            f" (turns: {each.middle(0.99):.1f}), CPU {each.cpu / turns / seconds:.0%} of a core"
+        )
+    none, elsewhere, here = (found[arm] for arm in Arm)
+    print(f"p99, with viewers to without            {here.at(0.99) / none.at(0.99):.2f}")
+    print(f"the machine's part: the twin's viewers  {elsewhere.at(0.99) / none.at(0.99):.2f}")
+    print(f"the process's part: with to twin's      {here.at(0.99) / elsewhere.at(0.99):.2f}")
+    whole = turns * (seconds + SETTLED_SECONDS)
+    print(f"CPU of the viewers         {here.viewers_cpu / whole:.0%} of a core")
     print(f"serve RSS                  {memory:.0f} MB")
-    sent = read[0] / viewers / turns / (seconds + SETTLED_SECONDS) / 1024
-    print(f"sent to a viewer           {sent:.1f} KiB a second, compressed")
+    print(f"sent to a viewer           {here.read / viewers / whole / 1024:.1f} KiB a second, compressed")
 
 
 def quantile(values: list[float], part: float) -> float:
@@ -333,32 +338,40 @@ async def _latencies(served: ProcessUnderTest, evaluate: Callable[[str], Awaitab
     return found
 
 
-async def main() -> None:
+async def main(given: argparse.Namespace) -> None:
     """Measures."""
+    print(f"{given.queues} ClusterQueues, {given.workloads} workloads, {CALLS_PER_SECOND:g} admission calls a second")
+    started = []
+    try:
+        served = await ProcessUnderTest.start(given.queues, given.workloads)
+        started.append(served)
+        if not given.without_browser:
+            await browse(served)
+        if given.turns:
+            twin = await ProcessUnderTest.start(given.queues, given.workloads)
+            started.append(twin)
+            await admission(served, twin, given.viewers, given.turns, given.seconds)
+    finally:
+        for each in started:
+            each.process.terminate()
+            await each.process.wait()
+
+
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queues", type=int, default=1000)
     parser.add_argument("--workloads", type=int, default=50_000)
     parser.add_argument("--viewers", type=int, default=20)
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--turns", type=int, default=8, help="of each: no viewers, those of the twin, those here")
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--without-browser", action="store_true")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--view", default="", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.view:
-        await views(given.view, given.viewers)
-        return
-    if given.serve:
-        await serve(given.queues, given.workloads)
-        return
-    served = await ProcessUnderTest.start(given.queues, given.workloads)
-    print(f"{given.queues} ClusterQueues, {given.workloads} workloads, {CALLS_PER_SECOND:g} admission calls a second")
-    try:
-        await browse(served)
-        await admission(served, given.viewers, given.turns, given.seconds)
-    finally:
-        served.process.terminate()
-        await served.process.wait()
-
-
-if __name__ == "__main__":
-    asyncio.run(main())
+    parser.add_argument("--view", type=int, default=0, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.view:
+        uvloop.run(views(chosen.view, chosen.viewers))
+    elif chosen.serve:
+        sys.setswitchinterval(SWITCH_SECONDS)
+        uvloop.run(serve(chosen.queues, chosen.workloads))
+    else:
+        uvloop.run(main(chosen))

@@ -22,10 +22,14 @@ import orjson
 from api.objects import Raw
 from app.pieces import in_pieces
 
-COALESCED_SECONDS: Final = 0.05
-"""Changes within this time are one frame."""
+COALESCED_SECONDS: Final = 0.03
+"""After the first change so long is waited for others."""
+APART_SECONDS: Final = 0.15
+"""Between two passes over the changes: a frame wakes every viewer, so there are few of them."""
 REST: Final = 4.0
-"""After a pass over the changes the next one waits for this multiple of its time, half of which was left to others."""
+"""After a pass the next one waits at least for this multiple of the CPU time of its rows. Not of its length: changes
+after a pass that had to wait for a processor would wait for four times as long.
+"""
 KEPT_BYTES: Final = 4 * 2**20
 """Frames of so many bytes are kept for viewers that come back."""
 UNREAD_BYTES: Final = 2**20
@@ -143,6 +147,8 @@ class Hub:
         self._kept: deque[StreamFrame] = deque()
         self._kept_bytes = 0
         self._dirty = asyncio.Event()
+        self._worked = 0.0
+        """CPU seconds of the rows of this pass."""
         self.closed = False
 
     @property
@@ -177,9 +183,9 @@ class Hub:
             await self._dirty.wait()
             await asyncio.sleep(COALESCED_SECONDS)
             self._dirty.clear()
-            began = time.perf_counter()
+            self._worked = 0.0
             await self._pass()
-            await asyncio.sleep((time.perf_counter() - began) * REST)
+            await asyncio.sleep(max(APART_SECONDS, self._worked * REST))
 
     async def _pass(self) -> None:
         """Sends the changes of every topic."""
@@ -188,10 +194,25 @@ class Hub:
                 del self._followed[name]
                 self._forget(name)
             elif followed.known:
-                self._enter(name, followed, await in_pieces(followed.topic.changed_rows()))
+                await self._enter(name, followed, await in_pieces(self._timed(followed.topic.changed_rows())))
 
-    def _enter(self, name: Hashable, followed: _Followed, rows: Mapping[str, Raw | None]) -> None:
-        """Sends the rows that differ from what was sent last."""
+    def _timed(self, steps: RowSteps) -> RowSteps:
+        """Adds up the CPU time of steps."""
+        while True:
+            began = time.thread_time()
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: Mapping[str, Raw | None] = end.value
+                return found
+            finally:
+                self._worked += time.thread_time() - began
+            yield
+
+    async def _enter(self, name: Hashable, followed: _Followed, rows: Mapping[str, Raw | None]) -> None:
+        """Sends the rows that differ from what was sent last: to one viewer after the other, because each write takes
+        time, and calls that arrive meanwhile must not wait for all of them.
+        """
         put, gone = [], []
         for key, row in rows.items():
             known = followed.rows.get(key)
@@ -212,8 +233,9 @@ class Hub:
         while self._kept_bytes > KEPT_BYTES:
             old = self._kept.popleft()
             self._kept_bytes -= len(old.text) + len(old.packed)
-        for viewer in followed.viewers:
+        for viewer in tuple(followed.viewers):
             viewer.offer(frame)
+            await asyncio.sleep(0)
 
     def _frame(self, name: Hashable, fields: Raw) -> StreamFrame:
         return _encoded(self._number, name, f"{self._epoch}.{self._number}", {**fields, "at": self._now()})

@@ -97,6 +97,7 @@ class Changes:
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         if self.hub.idle:
             return
+        uses = any(each is not None and each.admission is not None for each in (new, old))
         for each in (new, old):
             if each is None:
                 continue
@@ -108,6 +109,8 @@ class Changes:
             for name in names:
                 self._changes[name] += 1
                 self._mark(_QUEUES, name)
+                if uses:
+                    self._shares_changed(name)
             if local is not None:
                 self._changes[key] += 1
                 self._mark(TopicName("namespace", key.namespace), key)
@@ -118,6 +121,16 @@ class Changes:
         if new is None:
             self._changes.pop(name, None)
         self._mark(TopicName(kind), name)
+        if kind == "queues":
+            self._shares_changed(name)
+        else:
+            self._all_changed()
+
+    def _shares_changed(self, name: str) -> None:
+        """What a ClusterQueue uses or may use has changed: that concerns those that share quota with it."""
+        found = self._topics.get(_QUEUES)
+        if isinstance(found, _Queues):
+            found.shared[name] = None
 
     def _local_queue_changed(self, old: Raw | None, new: Raw | None) -> None:
         key = key_of(either(old, new))
@@ -174,7 +187,7 @@ class _Rows:
 
 class _Queues(_Rows):
     """All ClusterQueues. When the usage of one changes, what others of its cohort lend may change: their rows are
-    computed a little later, and a few at a time.
+    computed a little later, and a few at a time. ``shared`` are those whose usage or quota has changed.
     """
 
     def __init__(self, changes: Changes, name: TopicName) -> None:
@@ -183,16 +196,17 @@ class _Queues(_Rows):
         self._empty: frozenset[str] = frozenset()
         self._looked_at = -NODES_SECONDS
         self._neighbours: dict[str, None] = {}
+        self.shared: dict[str, None] = {}
 
     def changed_rows(self) -> RowSteps:
         """Returns the rows that may have changed, and some of those beside them."""
         self._look_at_nodes()
         reservations = self.state.reservations
-        names = [str(each) for each in self.dirty]
-        for arena in {reservations.arena_of[name] for name in names if name in reservations.arena_of}:
+        shared, self.shared = self.shared, {}
+        for arena in {reservations.arena_of[name] for name in shared if name in reservations.arena_of}:
             self._neighbours |= dict.fromkeys(reservations.arenas[arena].queues)
-        for name in names:
-            self._neighbours.pop(name, None)
+        for each in self.dirty:
+            self._neighbours.pop(str(each), None)
         for name in list(self._neighbours)[:NEIGHBOURS]:
             del self._neighbours[name]
             self.dirty[name] = None

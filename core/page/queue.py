@@ -39,9 +39,13 @@ def line(
     job_of: JobOf,
     now: float,
 ) -> Steps:
-    """Returns the rows of waiting workloads with their queue positions from 0; yields where the caller may pause."""
+    """Returns the rows of waiting workloads with their queue positions from 0; yields where the caller may pause. What
+    many of them ask for, and lack, is worked out once.
+    """
     node = state.reservations.node(name)
     found: list[Raw] = []
+    asked = dict[int, tuple[object, Raw]]()  # by identity, which an object has as long as it is kept here
+    lacks = dict[int, list[Raw]]()  # by the identity of demands, which ``order`` keeps
     for number, (position, entry) in enumerate(order):
         key = entry.workload.key
         workload = state.workloads.get(key)
@@ -52,6 +56,11 @@ def line(
             continue
         reason, message = why_waiting(state, workload, sight.named)
         start = forecast(key)
+        pod_sets, demand = id(workload.pod_sets), id(entry.demand)
+        if pod_sets not in asked:
+            asked[pod_sets] = (workload.pod_sets, asks(workload))
+        if demand not in lacks:
+            lacks[demand] = [] if node is None else list(lacking(node, entry.demand))
         found.append(
             {
                 "position": position,
@@ -59,10 +68,10 @@ def line(
                 "queue": workload.queue,
                 "priority": workload.priority,
                 "created": workload.created,
-                **asks(workload),
+                **asked[pod_sets][1],
                 "reason": reason,
                 "message": message[:LONGEST_MESSAGE],
-                "lacking": [] if node is None else list(lacking(node, entry.demand)),
+                "lacking": lacks[demand],
                 **({} if start is None else {"start": start_of(start, now)}),
             }
         )

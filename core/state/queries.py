@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Generator, Iterator, Sequence
+from bisect import insort
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from api.names import AdmittedReason, Condition, PendingReason
 from core.model import Key, Workload
@@ -137,9 +139,11 @@ class QueuePlace:
 
 
 PIECE: Final = 500
-"""So many workloads are sorted, or listed, between two pauses: less than a millisecond."""
-_JOINED: Final = 40 * PIECE
-"""At most so many workloads, in two sorted lists, become one between two pauses: a millisecond or two."""
+"""So many workloads are sorted, or listed, between two pauses: half a millisecond. Each has a new key meanwhile: some
+thousands of these at once would start a collection of garbage, which takes milliseconds.
+"""
+_LISTED: Final = 4 * PIECE
+"""So many are looked up between two pauses."""
 
 
 def order_in_steps(
@@ -156,39 +160,62 @@ def order_in_steps(
     usage = dict(state.pending.local_usage) if queue.by_local_queue else {}
     first = queue.get(queue.sticky) if queue.sticky is not None and not queue.by_local_queue else None
     rank = queue.rank(usage) if queue.by_local_queue else attrgetter("key")
-    waiting, entries = list(queue), list[QueueEntry]()
+    waiting, known = list(queue), list[QueueEntry]()
     if before:
-        still = set(waiting)
-        yield
-        entries = [entry for entry in before if entry in still]
-        still.difference_update(entries)
-        yield
-        waiting = [entry for entry in waiting if entry in still]
-    entries += waiting
+        known, waiting = yield from _known_and_new(before, waiting)
     pieces: list[list[QueueEntry]] = []
-    size = 4 * PIECE if before else PIECE  # what is nearly in order is sorted in as many comparisons as it has parts
-    for start in range(0, len(entries), size):
-        pieces.append(sorted(entries[start : start + size], key=rank))
-        yield
-    while len(pieces) > 1 and 2 * len(pieces[0]) <= _JOINED:
-        pairs, pieces = pieces, []
-        for start in range(0, len(pairs), 2):
-            both = [entry for piece in pairs[start : start + 2] for entry in piece]
-            both.sort(key=rank)  # two sorted lists become one in as many comparisons as there are workloads
-            pieces.append(both)
+    for entries in (known, waiting):
+        for start in range(0, len(entries), PIECE):
+            piece = sorted(entries[start : start + PIECE], key=rank)
+            if pieces and rank(pieces[-1][-1]) <= rank(piece[0]):
+                pieces[-1] += piece
+            else:
+                pieces.append(piece)
             yield
-    if len(pieces) <= 1:
-        found = pieces[0] if pieces else []
-    else:
-        found = []
-        for entry in heapq.merge(*pieces, key=rank):
-            found.append(entry)
-            if len(found) % PIECE == 0:
-                yield
+    found = yield from _merged(pieces, rank)
     if first is not None:
         found.remove(first)
         found.insert(0, first)
     return found
+
+
+def _known_and_new(
+    before: Sequence[QueueEntry], waiting: Sequence[QueueEntry]
+) -> Generator[None, None, tuple[list[QueueEntry], list[QueueEntry]]]:
+    """Returns those of an earlier order that still wait, in that order, and the others that wait."""
+    new, known, others = set[QueueEntry](), list[QueueEntry](), list[QueueEntry]()
+    for start in range(0, len(waiting), _LISTED):
+        new.update(waiting[start : start + _LISTED])
+        yield
+    for start in range(0, len(before), _LISTED):
+        piece = before[start : start + _LISTED]
+        known += [entry for entry in piece if entry in new]
+        new.difference_update(piece)
+        yield
+    for start in range(0, len(waiting), _LISTED):
+        if new:
+            others += [entry for entry in waiting[start : start + _LISTED] if entry in new]
+            yield
+    return known, others
+
+
+def _merged(
+    pieces: list[list[QueueEntry]], rank: Callable[[QueueEntry], Any]
+) -> Generator[None, None, list[QueueEntry]]:
+    """Returns the entries of sorted lists in one: some are inserted into a long list, many are merged."""
+    if not pieces:
+        return []
+    found, *others = pieces
+    if sum(map(len, others)) <= PIECE // 5:
+        for entry in chain.from_iterable(others):
+            insort(found, entry, key=rank)
+        return found
+    merged: list[QueueEntry] = []
+    for entry in heapq.merge(*pieces, key=rank):
+        merged.append(entry)
+        if len(merged) % PIECE == 0:
+            yield
+    return merged
 
 
 def places_in_steps(state: State, name: str) -> Iterator[QueuePlace | None]:

@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import httpx
@@ -26,6 +26,8 @@ from app.visibility import FrontProxy
 from controller.history.database import FILE, Sqlite
 from controller.history.history import HistoryReader
 from controller.settings import HistorySettings
+from core.page import overview
+from core.state.state import State
 from tests.paged_example import USERS, example
 from tests.paging import EVERYTHING, PagedCluster, reader
 
@@ -328,6 +330,31 @@ async def test_what_others_of_the_cohort_lend_follows_their_usage() -> None:
         await viewer.aclose()
     finally:
         running.cancel()
+
+
+async def test_a_workload_that_waits_concerns_the_row_of_its_own_queue_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others of the cohort lend depends on what is used, and not on who waits."""
+    cluster = example()
+    page = cluster.page()
+    viewer = page.hub.follow([topics.read("queues")])
+    await anext(viewer)
+    await page.hub._pass()
+    computed: list[str] = []
+    row = overview.queue_row
+
+    def counted(state: State, name: str, empty: Collection[str] = ()) -> Raw | None:
+        computed.append(name)
+        return row(state, name, empty)
+
+    monkeypatch.setattr(overview, "queue_row", counted)
+    cluster.workload("vision", "job-new", "main", {"cpu": "1"}, age=0)
+    await page.hub._pass()
+    assert computed == ["vision"]
+    status = cluster.admitted("vision", "h100", {"cpu": "1"})
+    cluster.workload("vision", "job-new", "main", {"cpu": "1"}, age=0, status=status)
+    await page.hub._pass()
+    assert {"speech", "vision"} <= {*computed[1:]}
+    await viewer.aclose()
 
 
 async def test_a_job_has_its_story_what_would_help_its_yaml_and_its_events(cluster: PagedCluster) -> None:

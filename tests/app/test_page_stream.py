@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 
 import pytest
 
@@ -187,4 +188,50 @@ async def test_the_first_viewer_may_leave_while_rows_are_computed() -> None:
     first.cancel()
     viewer = told.hub.follow(["t"])
     assert await read(viewer) == [0]
+    await viewer.aclose()
+
+
+async def test_viewers_are_written_to_one_after_the_other() -> None:
+    """A call that arrives while the first viewer is written to does not wait for the others."""
+    told = Told()
+    viewers = [told.hub.follow(["t"]) for _ in range(20)]
+    await asyncio.gather(*(read(each) for each in viewers))
+    order: list[str] = []
+
+    async def reads(viewer: AsyncGenerator[list[StreamFrame], None]) -> None:
+        await anext(viewer)
+        if not order:
+            asyncio.get_running_loop().call_soon(order.append, "a call")
+        order.append("a viewer")
+
+    reading = [asyncio.create_task(reads(each)) for each in viewers]
+    await asyncio.sleep(0)
+    told.set(1)
+    await told.sent()
+    await asyncio.gather(*reading)
+    assert order.index("a call") < 5
+    await asyncio.gather(*(each.aclose() for each in viewers))
+
+
+@pytest.mark.parametrize(("cpu_seconds", "pause"), [(0.0, stream.APART_SECONDS), (0.5, 0.5 * stream.REST)])
+async def test_after_a_pass_it_rests_by_the_cpu_time_of_rows_and_not_by_the_time_that_it_took(
+    monkeypatch: pytest.MonkeyPatch, cpu_seconds: float, pause: float
+) -> None:
+    told, slept, spent = Told(), list[float](), iter([0.0, cpu_seconds, *[cpu_seconds] * 9])
+    viewer = told.hub.follow(["t"])
+    await read(viewer)
+    told.set(1)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if seconds == pause:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(stream, "time", SimpleNamespace(thread_time=lambda: next(spent)))
+    monkeypatch.setattr(stream, "asyncio", SimpleNamespace(sleep=sleep))
+    told.hub.changed()
+    with pytest.raises(asyncio.CancelledError):
+        await told.hub.run()
+    assert slept == [stream.COALESCED_SECONDS, 0, pause]
+    monkeypatch.undo()
     await viewer.aclose()

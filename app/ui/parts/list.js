@@ -124,10 +124,13 @@ customElements.define('virtual-list', VirtualList);
 
 export const virtualList = (label) => h('virtual-list', { 'aria-label': label });
 
+// Changes that follow one another are fetched once in this time: the line of a busy queue changes all the time.
+const APART_MS = 1000;
+
 // Rows that the server has in pages: those on screen are fetched, and again when they may have changed.
 export class Pages {
   constructor(fetched, arrived, size = 100) {
-    Object.assign(this, { fetched, arrived, size, total: 0, pages: new Map(), asked: new Map(), version: 0, first: 0, last: 0 });
+    Object.assign(this, { fetched, arrived, size, total: 0, pages: new Map(), asked: new Map(), version: 0, first: 0, last: 0, next: 0, timer: 0 });
   }
 
   item(number) {
@@ -146,6 +149,12 @@ export class Pages {
 
   // Something has changed: what is on screen is asked for again, what is not when it is scrolled to.
   changed() {
+    const now = performance.now();
+    if (now < this.next) {
+      this.timer ||= setTimeout(() => { this.timer = 0; this.changed(); }, this.next - now);
+      return;
+    }
+    this.next = now + APART_MS;
     this.version += 1;
     this.want(this.first, Math.max(this.last, this.first + 1));
   }
