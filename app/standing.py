@@ -83,7 +83,7 @@ class Standings:
 
     async def _waiting(self, queue: LocalQueue, page: Page) -> list[Raw]:
         """Returns a page of the workloads that wait in a LocalQueue."""
-        order = await self._order(queue.cluster_queue)
+        order = await in_pieces(self._orders.fresh(queue.cluster_queue, self._monotonic()))
         sight = of_namespace(queue.key.namespace)
         steps = standing.waiting(self._lookup.state, queue, order, page.offset, page.limit, sight)
         return [
@@ -124,21 +124,15 @@ class Standings:
         async with self._one_at_a_time:
             state = self._lookup.state
             name = state.pending.where(key)
-            order = await self._order(name, key) if name is not None else Order(0.0)
+            order = Order(0.0)
+            if name is not None:
+                order = await in_pieces(self._orders.fresh(name, self._monotonic(), key))
 
             def in_order(wanted: str) -> Sequence[QueueEntry]:
                 kept = order if wanted == name else self._orders.kept(wanted, self._monotonic())
                 return kept.entries if kept is not None else ()
 
             return await in_pieces(explain_in_steps(state, key, self._clock(), Audience(sight, BOUNDS, in_order)))
-
-    async def _order(self, name: str, workload: Key | None = None) -> Order:
-        """Returns the order of a ClusterQueue, not older than a second, with a workload in it if that waits there."""
-        now = self._monotonic()
-        kept = self._orders.kept(name, now)
-        if kept is None or (workload is not None and not kept.has(workload)):
-            kept = await in_pieces(self._orders.computed(name, now))
-        return kept
 
     async def _sight(self, user: User, reviews: Reviews, key: Key) -> Sight:
         """Returns what may be named to a user who may ask about a workload."""

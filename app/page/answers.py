@@ -127,7 +127,7 @@ class PageAnswers:
         """Returns a part of the workloads that wait for a queue, in order."""
         target = await self._target(rights, name, local_queue)
         async with self._one_at_a_time:
-            order = await self._order(target)
+            order = await in_pieces(self._orders.fresh(target, self._monotonic()))
             chosen = await self._chosen(order, local_queue, page)
         sight = await rights.sight(entry.workload.key.namespace for _, entry in chosen)
         async with self._one_at_a_time:
@@ -171,12 +171,6 @@ class PageAnswers:
             text = f'there is no LocalQueue "{local_queue.name}" in the namespace "{local_queue.namespace}"'
             raise RefusedCallError(404, text)
         return found.cluster_queue
-
-    async def _order(self, name: str) -> Order:
-        """Returns the order of a ClusterQueue, not older than a second."""
-        now = self._monotonic()
-        kept = self._orders.kept(name, now)
-        return kept if kept is not None else await in_pieces(self._orders.computed(name, now))
 
     def job_of(self, key: Key) -> str:
         """Returns the name of the job of a Workload, '' if it has none."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from api.configuration.notifications import PLACEHOLDERS
 from api.objects import Raw
+from core.model.forecast import span
 from core.notifications.model import Notification, NotificationKind
 from core.wire.timestamps import stamp
 
@@ -103,17 +104,17 @@ def text(notification: Notification) -> str:
     seconds, times = notification.seconds or 0, notification.times or 0
     match notification.kind:
         case NotificationKind.ADMITTED:
-            return f'{subject} was admitted by ClusterQueue "{queue}" after waiting {_duration(seconds)}'
+            return f'{subject} was admitted by ClusterQueue "{queue}" after waiting {span(seconds)}'
         case NotificationKind.PREEMPTED:
             return f'{subject} was preempted in ClusterQueue "{queue}": {message}'
         case NotificationKind.FAILED:
             return f"{subject} failed: {message or notification.reason}"
         case NotificationKind.WAITING:
             why = f": {message}" if message else ""
-            return f'{subject} has waited for {_duration(seconds)} in ClusterQueue "{queue}"{why}'
+            return f'{subject} has waited for {span(seconds)} in ClusterQueue "{queue}"{why}'
         case NotificationKind.STARVING:
             return (
-                f"{subject} starves: in {_duration(seconds)}, {times} younger workloads with at most its priority got"
+                f"{subject} starves: in {span(seconds)}, {times} younger workloads with at most its priority got"
                 f' quota of ClusterQueue "{queue}" before it'
             )
         case NotificationKind.LOOP:
@@ -127,12 +128,3 @@ def _name(notification: Notification) -> str:
 
 def _cut(message: str) -> str:
     return message if len(message) <= LONGEST_MESSAGE else message[: LONGEST_MESSAGE - 3] + "..."
-
-
-def _duration(seconds: int) -> str:
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
-    if days:
-        return f"{days} d {hours % 24} h"
-    if hours:
-        return f"{hours} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{seconds} s"

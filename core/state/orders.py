@@ -67,6 +67,13 @@ class Orders:
         same = not queue.by_local_queue and order.changes == _changes(queue)
         return order if same or now - order.at < KEPT_SECONDS else None
 
+    def fresh(self, name: str, now: float, workload: Key | None = None) -> Generator[None, None, Order]:
+        """Returns the kept order of a ClusterQueue, or computes it; with a workload in it, if that waits there."""
+        kept = self.kept(name, now)
+        if kept is None or (workload is not None and not kept.has(workload)):
+            kept = yield from self.computed(name, now)
+        return kept
+
     def computed(self, name: str, now: float) -> Generator[None, None, Order]:
         """Computes the order of a ClusterQueue; yields where the caller may pause."""
         before = self._kept.pop(name, None)

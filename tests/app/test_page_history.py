@@ -10,11 +10,10 @@ from app.access import Reviews, User
 from app.limits import RefusedCallError
 from app.page.questions import QuestionAnswers
 from app.page.rights import Rights
-from controller.history.database import FILE, Sqlite
 from controller.history.history import HistoryReader
 from controller.kube.flow.throttle import Throttle
 from controller.settings import HistorySettings
-from tests.controller.history import HOUR, short_history, write
+from tests.controller.history import HOUR, recorded
 from tests.paging import EVERYTHING, PagedCluster, reader
 
 DAYS = 5 / 24
@@ -22,13 +21,7 @@ DAYS = 5 / 24
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("page")
-    database = Sqlite(found / FILE)
-    try:
-        write(database, short_history())
-    finally:
-        database.close()
-    return found
+    return recorded(tmp_path_factory.mktemp("page"))
 
 
 def questions(cluster: PagedCluster, directory: Path) -> QuestionAnswers:

@@ -11,14 +11,13 @@ from api.objects import Raw, Resource
 from app.access import Reviews
 from app.reports import Reports
 from app.visibility import FrontProxy, Visibility
-from controller.history.database import FILE, Sqlite
 from controller.history.history import HistoryReader
 from controller.kube.flow.throttle import Throttle
 from controller.settings import HistorySettings, RecorderSettings
 from core.recording.entries import MAGIC
 from core.state.lookup import Lookup
 from tests.app.test_visibility import ADMINISTRATOR, AUTHENTICATION, BASE, Reviewer, Served, raw, state, undescribed
-from tests.controller.history import HOUR, short_history, write
+from tests.controller.history import HOUR, recorded
 
 PERIOD = f"since=0&until={5 * HOUR}"
 ANN = {"X-Remote-User": "ann"}
@@ -49,13 +48,7 @@ def visible(found: Served, reports: Reports) -> Visibility:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("reports")
-    database = Sqlite(found / FILE)
-    try:
-        write(database, short_history())
-    finally:
-        database.close()
-    return found
+    return recorded(tmp_path_factory.mktemp("reports"))
 
 
 async def test_the_report_of_a_namespace_has_nothing_of_others(directory: Path) -> None:

@@ -22,7 +22,7 @@ from controller.history.queries import GroupedBy
 from core.explain.sight import EVERYTHING, Sight, of_namespace
 from core.history.report import Window
 from tests.cli.api_server import Asked, Reply, kubeconfig, refusal, serving
-from tests.controller.history import HOUR, short_history, write
+from tests.controller.history import HOUR, recorded
 
 BASE = "/apis/visibility.kueue.x-k8s.io/v1beta2"
 OVER = Window(0.0, 5 * HOUR, HOUR)
@@ -37,13 +37,7 @@ def at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("report") / FILE
-    database = Sqlite(path)
-    try:
-        write(database, short_history())
-    finally:
-        database.close()
-    return path
+    return recorded(tmp_path_factory.mktemp("report")) / FILE
 
 
 def run(*words: str) -> Result:

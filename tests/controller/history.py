@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from api.names import PreemptedReason
-from controller.history.database import Database
+from controller.history.database import FILE, Database, Sqlite
 from controller.history.schema import statements
 from core.history.record import Entry, JobOrigin, QuotaRecord, entries
 from core.model import Admission, FlavorResource, Key, PodSetAssignment, Workload, messages
@@ -30,6 +32,16 @@ def life(*versions: tuple[float, Workload | None], user: str) -> list[Entry]:
         found += entries(before, version, JobOrigin("Job", f"job-{known.key.name}", user, COHORTS), at)
         before = version
     return found
+
+
+def recorded(directory: Path) -> Path:
+    """The directory, with a file of the short history in it."""
+    database = Sqlite(directory / FILE)
+    try:
+        write(database, short_history())
+    finally:
+        database.close()
+    return directory
 
 
 def short_history() -> list[Entry]:

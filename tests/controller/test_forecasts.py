@@ -78,6 +78,20 @@ class Place:
         for _ in range(FEWEST):
             self.forecasts.run_times.add(known, seconds)
 
+    def without_a_process(self) -> list[object]:
+        """From now on what would be sent to the process is in this list, and each answer comes at once."""
+        sent: list[object] = []
+
+        async def send(message: object) -> None:
+            sent.append(message)
+
+        async def answers(name: str) -> float:
+            return 0.0
+
+        self.forecasts._send = send  # type: ignore[method-assign]
+        self.forecasts._answers = answers  # type: ignore[method-assign]
+        return sent
+
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
 
@@ -190,32 +204,15 @@ async def test_an_error_while_a_forecast_is_entered_ends_nothing(monkeypatch: py
 
 
 async def test_an_arena_that_is_new_gets_a_first_answer_before_any_gets_a_better_one() -> None:
-    place, asked = Place(), list[bool]()
-
-    async def send(message: object) -> None:
-        if isinstance(message, Question):
-            asked.append(message.quick)
-
-    async def answers(name: str) -> float:
-        return 0.0
-
-    place.forecasts._send = send  # type: ignore[method-assign]
-    place.forecasts._answers = answers  # type: ignore[method-assign]
+    place = Place()
+    sent = place.without_a_process()
     await place.forecasts.look()
-    assert asked == [True, False]
+    assert [each.quick for each in sent if isinstance(each, Question)] == [True, False]
 
 
 async def test_what_the_process_knows_of_an_arena_that_is_gone_is_forgotten() -> None:
-    place, sent = Place(), list[object]()
-
-    async def send(message: object) -> None:
-        sent.append(message)
-
-    async def answers(name: str) -> float:
-        return 0.0
-
-    place.forecasts._send = send  # type: ignore[method-assign]
-    place.forecasts._answers = answers  # type: ignore[method-assign]
+    place = Place()
+    sent = place.without_a_process()
     await place.forecasts.look()
     (arena,) = place.forecasts._seen
     place.forecasts._seen["gone"] = place.forecasts._seen[arena]
@@ -229,18 +226,10 @@ async def test_what_the_process_knows_of_an_arena_that_is_gone_is_forgotten() ->
 
 
 async def test_with_arrivals_the_process_learns_what_was_created() -> None:
-    place, sent = Place(), list[object]()
+    place = Place()
     place.forecasts.arrivals = True
     place.forecasts.connect()
-
-    async def send(message: object) -> None:
-        sent.append(message)
-
-    async def answers(name: str) -> float:
-        return 0.0
-
-    place.forecasts._send = send  # type: ignore[method-assign]
-    place.forecasts._answers = answers  # type: ignore[method-assign]
+    sent = place.without_a_process()
     place.forecasts._process = object()  # type: ignore[assignment]
     place.put("third", "1")
     await place.forecasts.look()
@@ -265,8 +254,7 @@ async def test_an_arena_in_which_nothing_that_matters_changed_is_not_asked_about
     place.now += 1
     async with place.running():
         await eventually(lambda: "queue/cq" in place.forecasts._seen and place.forecasts._seen["queue/cq"].answered)
-    asked: list[object] = []
-    place.forecasts._send = asked.append  # type: ignore[assignment,method-assign]
+    asked = place.without_a_process()
     waits = {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota", "message": "4 more needed"}
     place.put("next", "4", {"conditions": [waits]})
     place.now += 10

@@ -59,7 +59,7 @@ def about(kind: NotificationKind, *, times: int | None = None, seconds: int | No
 def test_each_kind_has_its_sentence() -> None:
     kind = NotificationKind
     assert text(LATE) == (
-        'Job train in namespace ns has waited for 1 h 30 min in ClusterQueue "cq": insufficient unused quota'
+        'Job train in namespace ns has waited for 90 min in ClusterQueue "cq": insufficient unused quota'
     )
     assert about(kind.ADMITTED, seconds=5) == (
         'Workload w in namespace ns was admitted by ClusterQueue "cq" after waiting 5 s'
@@ -67,7 +67,7 @@ def test_each_kind_has_its_sentence() -> None:
     assert about(kind.PREEMPTED) == 'Workload w in namespace ns was preempted in ClusterQueue "cq": m'
     assert about(kind.FAILED, message="") == "Workload w in namespace ns failed: R"
     assert about(kind.STARVING, times=9, seconds=200_000) == (
-        "Workload w in namespace ns starves: in 2 d 7 h, 9 younger workloads with at most its priority got quota of"
+        "Workload w in namespace ns starves: in 2 d, 9 younger workloads with at most its priority got quota of"
         ' ClusterQueue "cq" before it'
     )
     assert about(kind.LOOP, times=5) == "Workload w in namespace ns was evicted 5 times for the same reason, R: m"
