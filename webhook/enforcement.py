@@ -2,9 +2,10 @@
 requests, and ClusterQueues have no other flavors than those that are allowed.
 
 Seiretsu does not need them: they are Kueue's examples of policies, as options, with one difference. Kueue exempts what
-an owner reference puts below a job, which any user can write; here it counts only if the owner's controller created the
-object (``webhook.trust``). What exists when a policy is switched on is not refused on updates that change nothing about
-it. ``python -m webhook.enforcement FILE`` writes the chart's template; a test compares.
+an owner reference puts below a job, which any user can write; here it counts only if the owner is of a kind that must
+name a queue itself, or is made by one, and its controller created the object (``webhook.trust``). Above what a CronJob
+creates there is no such job. What exists when a policy is switched on is not refused on updates that change nothing
+about it. ``python -m webhook.enforcement FILE`` writes the chart's template; a test compares.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import yaml
 from api import names
 from core.jobs.kinds import ALL
 from core.jobs.kinds.pod import POD
+from core.jobs.owners import makers
+from core.jobs.pod_owners import POD_OWNERS
 from core.model import Raw
 from webhook.backstop import queue_name_of
 from webhook.chart import ACTIONS, HEAD, PLACEHOLDERS, POLICIES_SERVED
+from webhook.trust import OWNER
 
 QUEUE_NAME: Final = "The label 'kueue.x-k8s.io/queue-name' is either missing or does not have a value set."
 REQUESTS: Final = "Every container in the workload must specify either resource requests or limits."
@@ -40,7 +44,7 @@ _TEMPLATED: Final = {
 
 def template() -> str:
     """Returns the chart's template."""
-    text = HEAD + _VALUES + f"{{{{- if {POLICIES_SERVED} }}}}\n"
+    text = HEAD + _VALUES + _above() + f"{{{{- if {POLICIES_SERVED} }}}}\n"
     text += _if("(default (dict) $enforcement.queueName).enabled", _of_queue_names())
     text += _if("(default (dict) $enforcement.requests).enabled", _of_requests())
     text += _if("(default (dict) $enforcement.flavors).allowed", _of_flavors())
@@ -50,9 +54,24 @@ def template() -> str:
     return text
 
 
+def _above() -> str:
+    """Helm: the kinds of owners, each with its group, that excuse what they control, in the variable ``$above``."""
+    frameworks = {(each.group, each.kind): each.framework for each in ALL}
+    frameworks |= {(each.resource.group, each.resource.kind): each.framework for each in POD_OWNERS}
+    text = "{{- $above := $external -}}\n"
+    for kind in ALL:
+        if kind is not POD:
+            found = sorted({frameworks[each] for each in makers((kind.group, kind.kind)) if each in frameworks})
+            given = f'{{{{- $above = append $above "{kind.kind}.{kind.group}" -}}}}'
+            enabled = " ".join(f'(has "{each}" $frameworks)' for each in found)
+            text += f"{{{{- if or {enabled} -}}}}{given}{{{{- end -}}}}\n"
+    return text
+
+
 def _of_queue_names() -> str:
     references = "object.metadata.ownerReferences"
-    below = f"has({references}) && {references}.exists(o, has(o.controller) && o.controller && {PLACEHOLDERS.believed})"
+    job = f"{OWNER} in '{{{{ join \" \" (sortAlpha $above) }}}}'.split(' ') && {PLACEHOLDERS.believed}"
+    below = f"has({references}) && {references}.exists(o, has(o.controller) && o.controller && {job})"
     conditions = [
         {"name": "not-below-an-owner", "expression": f"oldObject != null || !({below})"},
         {"name": "queue-name-changes", "expression": f"oldObject == null || ({queue_name_of('oldObject')}) != ''"},
@@ -67,8 +86,7 @@ def _of_queue_names() -> str:
 
 
 def _of_requests() -> str:
-    containers = "(has(object.spec.template) ? object.spec.template.spec : object.spec).containers"
-    old = "(has(oldObject.spec.template) ? oldObject.spec.template.spec : oldObject.spec).containers"
+    containers, old = _containers("object"), _containers("oldObject")
     rules = [
         *(_rule(group, "v1", found, ["CREATE", "UPDATE"]) for group, found in _TEMPLATED.items()),
         _rule("", "v1", ["pods"], ["CREATE"]),
@@ -86,6 +104,13 @@ def _of_requests() -> str:
     text += _indented([{"expression": f"{containers}.all(c, {any_of})", "message": REQUESTS}], 2)
     text += "  {{- end }}\n"
     return _documents("require-requests", _indented(rules, 4), conditions, text)
+
+
+def _containers(variable: str) -> str:
+    """CEL: the containers that run together, in a pod or in the template of an object."""
+    spec = f"(has({variable}.spec.template) ? {variable}.spec.template.spec : {variable}.spec)"
+    sidecars = f"{spec}.initContainers.filter(i, has(i.restartPolicy) && i.restartPolicy == 'Always')"
+    return f"({spec}.containers + (has({spec}.initContainers) ? {sidecars} : []))"
 
 
 def _of_flavors() -> str:

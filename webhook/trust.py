@@ -44,10 +44,11 @@ PLURAL: Final = (
 )
 """CEL: the usual plural of an owner's kind, which is that of every known kind."""
 _GROUP: Final = "(o.apiVersion.contains('/') ? o.apiVersion.split('/')[0] : '')"
-_NAME: Final = f"(o.kind + '.' + {_GROUP})"
+OWNER: Final = f"(o.kind + '.' + {_GROUP})"
+"""CEL: the kind and the group of owner ``o``, with a dot between."""
 _KINDS: Final = " ".join(sorted(f"{kind}.{group}" for group, kind in KNOWN))
 _JOBS: Final = " ".join(sorted(f"{kind.kind}.{kind.group}" for kind in ALL))
-OF_A_JOB: Final = f"{_NAME} in '{_JOBS}'.split(' ')"
+OF_A_JOB: Final = f"{OWNER} in '{_JOBS}'.split(' ')"
 """CEL: owner ``o`` is of a kind of job."""
 _BY_THE_POD: Final = (
     "(o.kind == 'Pod' && o.apiVersion == 'v1' && has(request.userInfo.extra) &&"
@@ -145,7 +146,7 @@ class Trust:
         )
         matters = f"(request.resource.resource != 'pods' || {self.all_jobs} || {queued} || {OF_A_JOB})"
         references = "object.metadata.ownerReferences"
-        known = f"({_NAME} in '{_KINDS}'.split(' ') || {_NAME} in '{self.external}'.split(' '))"
+        known = f"({OWNER} in '{_KINDS}'.split(' ') || {OWNER} in '{self.external}'.split(' '))"
         return (
             f"has({references}) && {references}.exists(o, has(o.controller) && o.controller && {known} && {matters} &&"
             f" !{_SAME_OWNER} && !(!{_OTHER_JOB} && ({_BY_THE_POD} || {self.creates})))"

@@ -30,8 +30,9 @@ from webhook.enforcement import FLAVORS, QUEUE_NAME, REQUESTS_OF
 from webhook.settings import ControllerAccount, TrustedControllers, WebhookSettings
 
 pytestmark = pytest.mark.cluster
+FRAMEWORKS = ("batch/job", "jobset.x-k8s.io/jobset")
 SETTINGS = WebhookSettings(
-    frameworks=frozenset({"batch/job", "jobset.x-k8s.io/jobset"}),
+    frameworks=frozenset(FRAMEWORKS),
     external_frameworks=frozenset({"Wrapper.v1.example.com"}),
     controllers=TrustedControllers(frozenset({"joe", "system:serviceaccount:operators:*"})),
 )
@@ -423,11 +424,12 @@ def test_the_operator_names_controllers_that_have_fewer_rights(
 def enforced(plane: ControlPlane) -> ControlPlane:
     """With the policies that the chart has as options, in the namespace enforced, and the kind ClusterQueue."""
     given = {
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps({"integrations": {"frameworks": [*FRAMEWORKS]}})},
         "enforcement": {
             "queueName": {"enabled": True},
             "requests": {"enabled": True, "resources": ["cpu"]},
             "flavors": {"allowed": ["spot", "default"]},
-        }
+        },
     }
     chart = documents(rendered(given, served=POLICIES_SERVED))
     found = [raw for raw in chart if raw["metadata"]["name"].startswith(("seiretsu-require-", "seiretsu-allow-"))]
@@ -489,12 +491,22 @@ def test_jobs_of_a_namespace_must_name_a_queue_whatever_owners_they_claim(enforc
         "create", "clusterrolebinding", "op", "--clusterrole=cluster-admin", "--serviceaccount=operators:jobset"
     )
     assert refusal_of(enforced, claimed, *trusted) == "", "what the controller of JobSets creates"
+    owner |= {"apiVersion": "batch/v1", "kind": "CronJob"}
+    made = ("--as=system:serviceaccount:kube-system:cronjob-controller", "--as-group=system:masters")
+    assert QUEUE_NAME in refusal_of(enforced, claimed, *made), "above a Job of a CronJob there is no job"
+    claimed["metadata"]["labels"] = {Label.QUEUE_NAME: "main"}
+    assert refusal_of(enforced, claimed, *made) == ""
 
 
 def test_containers_of_a_namespace_must_have_requests(enforced: ControlPlane) -> None:
     assert refusal_of(enforced, pod_of("1")) == ""
     assert refusal_of(enforced, job_of("with")) == ""
     assert REQUESTS_OF + "cpu" in refusal_of(enforced, job_of("without", cpu=None))
+    before = pod_of("1")
+    before["spec"]["initContainers"] = [{"name": "i", "image": "i"}]
+    assert refusal_of(enforced, before) == "", "it ends before the others start"
+    before["spec"]["initContainers"][0]["restartPolicy"] = "Always"
+    assert REQUESTS_OF in refusal_of(enforced, before), "a sidecar runs with the others"
     assert REQUESTS_OF not in refusal_of(enforced, pod_of(None, "default")), "in other namespaces nothing changes"
 
 
