@@ -1,5 +1,5 @@
-"""Extended resources that a DeviceClass stands for (``spec.extendedResourceName``): kube-scheduler makes claims for
-them, and they count like claims of that class.
+"""Extended resources that a DeviceClass stands for: the one in its ``spec.extendedResourceName``, and one that has its
+own name. kube-scheduler makes claims for them, and they count like claims of that class.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from api import quantity
 from api.errors import FieldError, invalid
@@ -30,6 +30,16 @@ class Extended(NamedTuple):
     amounts: Mapping[str, int] = {}
     replaced: frozenset[str] = frozenset()
     errors: tuple[FieldError, ...] = ()
+
+
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+"""Before the name of each class: the resource under which Kubernetes offers it, whatever the class says."""
+
+
+def resources_of(each: DeviceClass) -> tuple[str, ...]:
+    """The resources that a class stands for."""
+    own = IMPLICIT + each.name
+    return (own, each.extended_resource) if is_extended(each.extended_resource) else (own,)
 
 
 def is_extended(resource: str) -> bool:

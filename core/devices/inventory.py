@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from api.errors import FieldError, aggregate, internal, not_found
 from api.objects import Key
 from core.devices.claims import MOST, ClaimCount, CountedClaims, DeviceCluster, claim_count
-from core.devices.extended import ContainerRequests, Extended, extended, is_extended, selected
+from core.devices.extended import ContainerRequests, Extended, extended, resources_of, selected
 from core.devices.mapping import DeviceRules
 from core.devices.matching import Matching, Steps
 from core.devices.model import ClaimTemplate, DeviceClass, DeviceRequest, Slice
@@ -107,10 +107,10 @@ class Inventory:
         if old == device_class:
             return Affected()
         self._cluster = None
-        named = {each.extended_resource for each in (old, device_class) if each is not None and self.rules.extended}
-        named = {resource for resource in named if is_extended(resource)}
+        changed = (each for each in (old, device_class) if each is not None and self.rules.extended)
+        named = {resource for each in changed for resource in resources_of(each)}
         for resource in named:
-            found = selected(each for each in self.classes.values() if each.extended_resource == resource)
+            found = selected(each for each in self.classes.values() if resource in resources_of(each))
             if found is None:
                 self.extended.pop(resource, None)
             else:

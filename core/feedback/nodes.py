@@ -14,6 +14,7 @@ from typing import Final
 
 from api import quantity
 from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER
+from core.devices.extended import IMPLICIT
 from core.feedback import capacity
 from core.feedback.change import Change
 from core.feedback.rules import fitted, shortened
@@ -40,9 +41,6 @@ TERMS: Final = 64
 
 VALUES: Final = 3
 """How many values of a label a message lists."""
-
-DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
-"""The resources under which Kubernetes offers each DeviceClass: no node has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +198,7 @@ def _size(asked: Placement) -> int:
 
 def _devices(requests: Requests) -> list[str]:
     """The extended resources among requests, which only some nodes have."""
-    return sorted(
-        name for name, amount in requests.items() if amount and "/" in name and not name.startswith(DEVICE_CLASS_PREFIX)
-    )
+    return sorted(name for name, amount in requests.items() if amount and "/" in name and not name.startswith(IMPLICIT))
 
 
 def _holds(node: Node, asked: Requests) -> bool:

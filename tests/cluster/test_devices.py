@@ -190,10 +190,11 @@ def test_shares_count_by_what_they_ask_for(world: World) -> None:
     counts(world, "share", shares="20Gi")
 
 
-def test_an_extended_resource_counts_as_its_class(world: World) -> None:
+@pytest.mark.parametrize("resource", ["example.com/card", "deviceclass.resource.kubernetes.io/gpu.example.com"])
+def test_an_extended_resource_counts_as_its_class(world: World, resource: str) -> None:
     made = job("card", "team", cpu=1, pods=1, seconds=3000)
     amounts = made["spec"]["template"]["spec"]["containers"][0]["resources"]
-    amounts["requests"]["example.com/card"] = "2"
-    amounts["limits"] = {"example.com/card": "2"}
+    amounts["requests"][resource] = "2"
+    amounts["limits"] = {resource: "2"}
     world.create(made)
     counts(world, "card", gpus="2")

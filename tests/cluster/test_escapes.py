@@ -183,6 +183,17 @@ def test_a_running_job_does_not_run_more_pods_than_it_was_admitted_with(world: W
     assert len({state["metadata"]["name"] for state in states}) == 3, "one before, two after, none between"
 
 
+@pytest.mark.usefixtures("observed")
+def test_a_job_whose_pods_ask_for_more_while_it_waits_waits_for_that(world: World, by_tenant: Tenant) -> None:
+    """Kubernetes 1.36 lets everybody change the requests of a suspended Job."""
+    both(world, "first", "sly")
+    more = [{"op": "replace", "path": "/spec/template/spec/containers/0/resources/requests/cpu", "value": "1500m"}]
+    by_tenant("patch", "job", "sly", "--type=json", "-p", json.dumps(more), check=True)
+    world.delete("jobs", "first")
+    world.until("it waits for 3 cpu", lambda: world.reason("sly", "QuotaReserved") == "False/ExceedsMaxQuota")
+    assert world.running() == set()
+
+
 def test_owner_references_of_a_running_job_do_not_keep_it_from_being_stopped(world: World, by_tenant: Tenant) -> None:
     world.queue("team", 2)
     world.job("tiny", "team", seconds=600)
