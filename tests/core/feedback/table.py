@@ -85,10 +85,12 @@ def known(kind: str, name: str) -> Raw:
 
 def _changed(written: str | Raw | None) -> Raw | None:
     """The object before or after a change; of one of the two teams ``is`` the kind and the name."""
-    if written is None or "kind" in written:
-        return None if written is None else _object(deepcopy(written))
-    named, change = (written, {}) if isinstance(written, str) else (written["is"], written)
-    found = known(*named.split())
+    if written is None:
+        return None
+    change: Raw = {"is": written} if isinstance(written, str) else written
+    if "kind" in change:
+        return _object(deepcopy(change))
+    found = known(*change["is"].split())
     if "cpu" in change:
         found["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0] |= change["cpu"]
     return merged(found, {"spec": _object(change).get("spec", {})})
