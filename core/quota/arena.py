@@ -67,8 +67,9 @@ class Arena:
 
     def fits(self, node: QueueNode, usage: Usage) -> bool:
         """Whether a workload of a ClusterQueue could use so much more, as usage is now."""
-        if usage.further and not all(c.fits(node.name, amounts) for c, amounts in self._limiting(usage)):
-            return False
+        for capacity, amounts in self._limiting(usage) if usage.further else ():
+            if not capacity.fits(node.name, amounts):
+                return False
         return node.fits(usage.quota)
 
     def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
@@ -97,8 +98,9 @@ class Arena:
 
     def _limiting(self, usage: Usage) -> Iterator[tuple[FurtherCapacity, Amounts]]:
         for name, amounts in usage.further.items():
-            if name in self.further:
-                yield self.further[name], amounts
+            capacity = self.further.get(name)
+            if capacity is not None:
+                yield capacity, amounts
 
     def reserve(self, key: Key, held: Reservation) -> None:
         """Counts a reservation."""

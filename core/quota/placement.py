@@ -9,8 +9,9 @@ KEP 2724.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from api.names import (
@@ -37,6 +38,7 @@ from core.model import (
 )
 from core.model.owner import GROUP
 from core.model.policy import TopologyPolicy
+from core.model.workload import COMMON
 from core.quota.capacity import Amounts, Shortage
 from core.quota.members import Member, Members, members
 from core.quota.reservations import put
@@ -69,6 +71,33 @@ class _Rules(NamedTuple):
     provisioned: frozenset[str]
 
 
+class _Known(Struct, gc=False):
+    """What was worked out for workloads with one pod set and nothing that few have: where it is placed, and the last
+    assignment that this gave. Many that wait ask the same.
+    """
+
+    pod_sets: tuple[PodSet, ...]
+    rules: _Rules
+    proposed: PodSetAssignment
+    flavor: str
+    asked: list[Asked]
+    last: PodSetAssignment | None = None
+
+    def holds(self, workload: Workload, admission: Admission, rules: _Rules) -> bool:
+        """Whether it was worked out for what is proposed for a workload."""
+        return self.pod_sets is workload.pod_sets and self.rules is rules and admission.pod_sets == (self.proposed,)
+
+    def completed(self, admission: Admission, topology: TopologyAssignment) -> Admission:
+        """Returns the admission with these domains."""
+        if self.last is None or self.last.topology is not topology:
+            self.last = replace(self.proposed, topology=topology)
+        return Admission(admission.cluster_queue, (self.last,))
+
+
+MOST_KNOWN: Final = 1000
+"""So many are kept for an arena."""
+
+
 class NodeChange(NamedTuple):
     """What a change of a node does to the domains of flavors, by name: other ``trees`` with the same numbers, or they
     must be built ``anew``. ``more`` is whether there may be more room than before.
@@ -91,6 +120,8 @@ class PlacementKind:
         self.others: dict[str, Requests] = {}
         """By node name, what pods outside of topology use there; their number as ``pods``."""
         self._unused: dict[str, FlavorNodes] = {}
+        self._last: tuple[tuple[PodSetAssignment, ...], tuple[PodSet, ...], Amounts] | None = None
+        """The last answer of ``amounts``: equal workloads are often decided one after the other."""
 
     def shares(self, flavor: ResourceFlavor, other: ResourceFlavor) -> bool:
         """Whether two flavors may have nodes in common, and both know which."""
@@ -110,11 +141,16 @@ class PlacementKind:
         found = {name: domains for name, flavor in flavors.items() if (domains := self.domains(flavor)) is not None}
         if not found:
             return None
+        alike: dict[_Rules, _Rules] = {}
         rules = {name: _rules(queue, flavors, checks) for name, queue in queues.items()}
+        rules = {name: alike.setdefault(each, each) for name, each in rules.items()}
         return PlacementCapacity(self.policy, rules, {name: domains.copy() for name, domains in found.items()})
 
     def amounts(self, workload: Workload, admission: Admission) -> Amounts:
         """Returns the pods on each domain. Reclaimable pods do not free their domains."""
+        last = self._last
+        if last is not None and last[0] == admission.pod_sets and last[1] is workload.pod_sets:
+            return last[2]
         found: dict[Hashable, int] = {}
         if self.policy.spreading:
             found.update(dict.fromkeys(members(workload, admission), 1))
@@ -130,6 +166,8 @@ class PlacementKind:
                 for domain in given.topology.domains:
                     key = Place(flavor, domain.values, requests)
                     found[key] = found.get(key, 0) + domain.count
+        if not self.policy.spreading:  # else it depends on the workload
+            self._last = admission.pod_sets, workload.pod_sets, found
         return found
 
     def set_node(self, name: str, node: Node | None) -> NodeChange:
@@ -183,7 +221,7 @@ class PlacementKind:
 class PlacementCapacity:
     """The domains of the flavors of an arena, with usage."""
 
-    __slots__ = ("_domains", "_members", "_options", "_policy", "_rules", "_together")
+    __slots__ = ("_domains", "_known", "_members", "_options", "_policy", "_rules", "_together")
 
     def __init__(
         self,
@@ -192,9 +230,11 @@ class PlacementCapacity:
         domains: dict[str, Domains],
         together: Mapping[str, tuple[str, ...]] | None = None,
         those: Members | None = None,
+        known: dict[int, _Known] | None = None,
     ) -> None:
         """``together`` are by flavor those that count usage together, in order; None if they are to be found. ``those``
-        are the workloads that count for others that are spread.
+        are the workloads that count for others that are spread. ``known`` are by the identity of pod sets what was
+        worked out for them; copies share it.
         """
         self._policy = policy
         self._rules = rules
@@ -202,6 +242,7 @@ class PlacementCapacity:
         self._options = _options(policy)
         self._together = together if together is not None else _together(policy, domains)
         self._members = those if those is not None else Members()
+        self._known = known if known is not None else {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PlacementCapacity) and self.usage() == other.usage() and self._rules == other._rules
@@ -225,7 +266,7 @@ class PlacementCapacity:
     def copy(self) -> PlacementCapacity:
         """Returns the same domains with separate usage."""
         domains = {name: each.copy() for name, each in self._domains.items()}
-        return PlacementCapacity(self._policy, self._rules, domains, self._together, self._members.copy())
+        return PlacementCapacity(self._policy, self._rules, domains, self._together, self._members.copy(), self._known)
 
     def add(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> None:
         """Counts pods; those on a domain without nodes are ignored."""
@@ -252,6 +293,10 @@ class PlacementCapacity:
         Pods that stay where they are (0 more) have no room on a domain that is beyond its capacity without them, e.g.
         because a head that preempts has reserved it.
         """
+        if len(amounts) == 1:
+            ((key, count),) = amounts.items()
+            if isinstance(key, Place):
+                return count < 0 or key.flavor not in self._domains or self._has(key, _need({}, key, count))
         needed: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
         asked: list[tuple[Place, dict[str, int]]] = []
         for key, count in amounts.items():
@@ -265,9 +310,7 @@ class PlacementCapacity:
             if together is None:
                 continue  # a flavor without topology limits nothing
             total = needed.setdefault((together[0], key.values), {})
-            total[PODS] = total.get(PODS, 0) + count
-            for resource, amount in key.requests:
-                total[resource] = total.get(resource, 0) + amount * count
+            _need(total, key, count)
             if count >= 0:
                 asked.append((key, total))
         return all(self._has(key, total) for key, total in asked)
@@ -275,11 +318,9 @@ class PlacementCapacity:
     def _has(self, key: Place, needed: Requests) -> bool:
         """Whether the domain of a place has what is needed there of the resources that its pods request."""
         domains = self._domains[key.flavor]
-        leaf = domains.number(key.values)
-        if leaf is None:
-            return False
-        free = domains.free(leaf)
-        return all(needed[name] <= free.get(name, 0) for name, amount in (*key.requests, (PODS, 1)) if amount)
+        leaf = domains.tree.numbers.get(key.values)
+        asked = [(name, needed[name]) for name, amount in key.requests if amount]
+        return leaf is not None and domains.holds(leaf, [*asked, (PODS, needed[PODS])])
 
     def usage(self) -> dict[str, dict[tuple[str, ...], tuple[Requests, Requests]]]:
         """Returns by flavor and domain (as assignments name it) its capacity, and what workloads use of it."""
@@ -297,15 +338,15 @@ class PlacementCapacity:
         rules = self._rules.get(cluster_queue)
         if rules is None or rules.elsewhere:
             return
-        for name, domains in self._domains.items():
-            if not domains.is_large or name not in rules.flavors:
+        wanted = [each for each in workload.pod_sets if rules.only or asks(each.topology)]
+        for name, domains in self._domains.items() if wanted else ():
+            if name not in rules.flavors or not domains.is_large:
                 continue
-            wanted = [each for each in workload.pod_sets if asks(each.topology) or rules.only]
             if len(wanted) == 1 and not workload.checks:
                 implied = not asks(wanted[0].topology)
                 if is_known(domains, wanted[0], self._options, implied=implied):
                     continue
-            asked = [self._pods(workload, pod_set, pod_set.count) for pod_set in wanted]
+            asked = [_pods(workload, pod_set, pod_set.count) for pod_set in wanted]
             yield from prepare(domains, asked, self._options)
 
     def place(
@@ -319,11 +360,22 @@ class PlacementCapacity:
         rules = self._rules.get(admission.cluster_queue)
         if rules is None:
             return admission
+        plain = replaced is None and not empty and workload.rare is COMMON
+        known = self._known.get(id(workload.pod_sets)) if plain else None
+        if known is not None and known.holds(workload, admission, rules):
+            (topology,) = place(self._domains[known.flavor], known.asked, self._options).values()
+            if not isinstance(topology, Misfit):
+                return known.completed(admission, topology)
         asked, delayed = self._asked(workload, admission, rules, replaced)
         if isinstance(asked, Shortage):
             return asked
         if self._policy.spreading:
             asked = {name: [self._spread(name, each, empty=empty) for each in asked[name]] for name in asked}
+        elif plain and len(admission.pod_sets) == 1 and len(asked) == 1 and not rules.provisioned:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            ((flavor, pods),) = asked.items()
+            self._known[id(workload.pod_sets)] = _Known(workload.pod_sets, rules, admission.pod_sets[0], flavor, pods)
         if replaced is None or "topology" not in replaced.usage.further:
             found = self._placed(workload, asked, empty=empty)
         else:
@@ -333,8 +385,9 @@ class PlacementCapacity:
             self.remove(replaced.cluster_queue, still)
         if isinstance(found, Shortage):
             return found
-        pod_sets = tuple(_completed(given, found, delayed) for given in admission.pod_sets)
-        return replace(admission, pod_sets=pod_sets)
+        return Admission(
+            admission.cluster_queue, tuple([_completed(given, found, delayed) for given in admission.pod_sets])
+        )
 
     def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
         """Whether ``place`` would complete the admission, as usage is now."""
@@ -353,8 +406,8 @@ class PlacementCapacity:
     ) -> tuple[dict[str, list[Asked]] | Shortage, set[str]]:
         """The pod sets to place, by flavor, and those whose domains are decided later."""
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
-        before = _assigned(replaced.workload.admission) if replaced is not None else {}
-        holds = workload.holds(Condition.QUOTA_RESERVED)
+        elastic = self._policy.elastic and bool(workload.slice_name)
+        before = _assigned(replaced.workload.admission) if elastic and replaced is not None else {}
         asked: dict[str, list[Asked]] = {}
         delayed: set[str] = set()
         for given in admission.pod_sets:
@@ -363,30 +416,16 @@ class PlacementCapacity:
                 continue
             if given.topology is not None and not has_failed_node(given.topology, workload):
                 continue
-            mistake, flavor = self._flavor(workload, given, pod_set)
+            mistake, flavor = self._flavor(given, pod_set, elastic=elastic)
             if mistake:
                 return Shortage(
                     PendingReason.TOPOLOGY_PLACEMENT_FAILED, "", frozenset(given.flavors.values()), given.name, mistake
                 ), delayed
-            if rules.elsewhere or (not holds and flavor in rules.provisioned):
+            if rules.elsewhere or (flavor in rules.provisioned and not workload.holds(Condition.QUOTA_RESERVED)):
                 delayed.add(given.name)
                 continue
-            previous = before.get(given.name) if self._elastic(workload) else None
-            asked.setdefault(flavor, []).append(self._pods(workload, pod_set, given.count, previous))
+            asked.setdefault(flavor, []).append(_pods(workload, pod_set, given.count, before.get(given.name)))
         return asked, delayed
-
-    def _pods(
-        self, workload: Workload, pod_set: PodSet, count: int, previous: TopologyAssignment | None = None
-    ) -> Asked:
-        """So many pods of a pod set, as they are placed."""
-        return Asked(
-            pod_set,
-            count,
-            group=pod_set.topology.group if pod_set.topology is not None else "",
-            implied=not asks(pod_set.topology),
-            updates=_updates(workload, pod_set.name) if workload.checks else (),
-            previous=previous,
-        )
 
     def _spread(self, flavor: str, asked: Asked, *, empty: bool) -> Asked:
         """The same pods with how they are spread beside the workloads that are there."""
@@ -397,22 +436,19 @@ class PlacementCapacity:
         there = Spread(spreading.rules) if empty else self._members.spread(flavor, name, spreading)
         return replace(asked, spread=there)
 
-    def _flavor(self, workload: Workload, given: PodSetAssignment, pod_set: PodSet) -> tuple[str, str]:
+    def _flavor(self, given: PodSetAssignment, pod_set: PodSet, *, elastic: bool) -> tuple[str, str]:
         """Returns the mistake because of which a pod set cannot be placed, or the flavor in which it is."""
-        if self._elastic(workload) and pod_set.topology is not None:
+        if elastic and pod_set.topology is not None:
             if pod_set.topology.required:
                 return "required topology is not supported with ElasticJobsViaWorkloadSlices", ""
             if pod_set.topology.preferred:
                 return "preferred topology is not supported with ElasticJobsViaWorkloadSlices", ""
-        flavors = sorted(set(given.flavors.values()) & self._domains.keys())
+        flavors = set(given.flavors.values()).intersection(self._domains)
         if not flavors:
             return "no TAS flavor assigned", ""
         if len(flavors) > 1:
-            return f"more than one TAS flavor assigned: {', '.join(flavors)}", ""
-        return "", flavors[0]
-
-    def _elastic(self, workload: Workload) -> bool:
-        return self._policy.elastic and bool(workload.slice_name)
+            return f"more than one TAS flavor assigned: {', '.join(sorted(flavors))}", ""
+        return "", flavors.pop()
 
     def _placed(
         self, workload: Workload, asked: Mapping[str, list[Asked]], *, empty: bool
@@ -420,16 +456,17 @@ class PlacementCapacity:
         """The domains of pod sets by name. Each flavor sees what those before it, by name, take of the nodes that they
         have in common.
         """
-        options = self._options
-        domains = {name: self._domains[name].empty() if empty else self._domains[name] for name in asked}
-        if len(asked) > 1:
-            domains = {name: each.copy() for name, each in domains.items()}
+        domains = self._domains
+        if empty:
+            domains = {name: domains[name].empty() for name in asked}
+        elif len(asked) > 1:
+            domains = {name: domains[name].copy() for name in asked}
         found: dict[str, TopologyAssignment] = {}
         for flavor in sorted(asked):
             if workload.unhealthy_nodes:
                 placed = self._replaced(workload, asked[flavor], domains[flavor])
             else:
-                placed = place(domains[flavor], asked[flavor], options)
+                placed = place(domains[flavor], asked[flavor], self._options)
             for each in asked[flavor]:
                 result = placed.get(each.pod_set.name)
                 if isinstance(result, Misfit):
@@ -489,6 +526,14 @@ def _rules(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: M
     return _Rules(every, topology_only(queue, flavors), elsewhere, frozenset(provisioned))
 
 
+def _need(total: dict[str, int], key: Place, count: int) -> dict[str, int]:
+    """Adds what so many pods use, and returns the total."""
+    total[PODS] = total.get(PODS, 0) + count
+    for resource, amount in key.requests:
+        total[resource] = total.get(resource, 0) + amount * count
+    return total
+
+
 def _options(policy: TopologyPolicy) -> Options:
     return Options(
         mixed_profile=policy.mixed_profile,
@@ -504,6 +549,13 @@ def _assigned(admission: Admission | None) -> dict[str, TopologyAssignment]:
     if admission is None:
         return {}
     return {given.name: given.topology for given in admission.pod_sets if given.topology is not None}
+
+
+def _pods(workload: Workload, pod_set: PodSet, count: int, previous: TopologyAssignment | None = None) -> Asked:
+    """So many pods of a pod set, as they are placed."""
+    topology = pod_set.topology
+    updates = _updates(workload, pod_set.name) if workload.checks else ()
+    return Asked(pod_set, count, "" if topology is None else topology.group, not asks(topology), updates, previous)
 
 
 def _updates(workload: Workload, pod_set: str) -> tuple[Placement, ...]:

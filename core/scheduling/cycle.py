@@ -144,12 +144,14 @@ class _Cycle:
         node = arena.queues[head.cluster_queue]
         replaced = replaced_slice(head.workload, node)
         if head.second_pass:
-            entry = Entry(self._preemptor(head, arena, node, {}), arena)
+            entry = Entry(head, node, arena, self._preemptor(head, arena, node, {}))
             entry.preemptor.gone = _own(entry)
             return entry
         if replaced is None:
-            return Entry(self._preemptor(head, arena, node, self.borrowers.setdefault(node.root(), {})), arena)
-        return Entry(self._preemptor(head, arena, node, {}, gone={replaced.key}), arena, replaced=replaced)
+            borrowers = self.borrowers.setdefault(node.root(), {})
+            return Entry(head, node, arena, self._preemptor(head, arena, node, borrowers))
+        preemptor = self._preemptor(head, arena, node, {}, gone={replaced.key})
+        return Entry(head, node, arena, preemptor, replaced=replaced)
 
     def _preemptor(
         self, head: Head, arena: Arena, node: QueueNode, borrowers: Borrowers, gone: set[Key] | None = None
@@ -315,6 +317,8 @@ class _Cycle:
 
     def _fits(self, entry: Entry, preempted: dict[Key, Candidate]) -> bool:
         """Whether the head fits when all victims are gone, its own and those of earlier heads."""
+        if not preempted and not entry.targets:
+            return entry.arena.fits(entry.node, entry.usage)
         fits = self._when_gone(entry, preempted, lambda: entry.arena.fits(entry.node, entry.usage))
         return fits and self._has_room_now(entry, preempted)
 
@@ -322,10 +326,10 @@ class _Cycle:
         """Whether the head fits; nominates it again, in the flavors it had, if its quota is free, but what it was to
         use of other capacities is not. None if it was nominated again, and that is not known.
         """
-        if not self._when_gone(entry, preempted, lambda: entry.node.fits(entry.usage.quota)):
-            return False
         if self._fits(entry, preempted):
             return True
+        if not self._when_gone(entry, preempted, lambda: entry.node.fits(entry.usage.quota)):
+            return False
         if self.policy.topology is not None and not self.policy.topology.recompute:
             entry.preemptor.short = True
             return False

@@ -139,6 +139,8 @@ class Assignment(Struct, gc=False):
     no_fit_reason: str = ""
     there: tuple[int, Assignment, Admission | None] | None = None
     """Cache of ``core.scheduling.nomination``, while it is kept: what follows if nothing is in use, at which totals."""
+    proposed: Admission | None = None
+    """Cache of ``core.scheduling.nomination.proposal``."""
     _message: str | None = None
     _tried: tuple[Mapping[str, int], ...] | None = None
 

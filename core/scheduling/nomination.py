@@ -32,8 +32,11 @@ _FIT = Mode.FIT
 class Entry(Struct, gc=False):
     """A head with its nominated assignment. ``deferred`` ones fit as soon as the victims of other heads are gone."""
 
-    preemptor: Preemptor
+    head: Head
+    node: QueueNode
+    """Its ClusterQueue."""
     arena: Arena
+    preemptor: Preemptor
     assignment: Assignment = struct_field(default_factory=Assignment)
     targets: list[Candidate] = struct_field(default_factory=list)
     deferred: bool = False
@@ -45,16 +48,6 @@ class Entry(Struct, gc=False):
     """The assignment as the further capacities of the arena place it; None if there are none, or no room."""
     usage: Usage = NO_USAGE
     """The usage that its admission adds."""
-
-    @property
-    def head(self) -> Head:
-        """The head."""
-        return self.preemptor.head
-
-    @property
-    def node(self) -> QueueNode:
-        """Its ClusterQueue."""
-        return self.preemptor.node
 
     def count(self) -> None:
         """Sets the usage that follows from its assignment and admission."""
@@ -241,12 +234,15 @@ class Nomination:
 
 def proposal(node: QueueNode, assignment: Assignment) -> Admission:
     """Returns the admission that an assignment proposes, before any further capacity has completed it."""
+    if assignment.proposed is not None:
+        return assignment.proposed
     pod_sets = []
     for assigned in assignment.pod_sets:
         flavors = {resource: choice.fr.flavor for resource, choice in assigned.choices.items()}
         usage = {resource: assigned.requests.get(resource, 0) for resource in flavors}
         pod_sets.append(PodSetAssignment(assigned.name, flavors, usage, assigned.count))
-    return Admission(node.name, tuple(pod_sets))
+    assignment.proposed = Admission(node.name, tuple(pod_sets))
+    return assignment.proposed
 
 
 def as_reserved(workload: Workload) -> Admission | None:

@@ -13,6 +13,7 @@ import dataclasses
 import itertools
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from msgspec import structs
@@ -197,15 +198,18 @@ class Domains:
         number, place = divmod(leaf, PAGE)
         page = self._pages[number].copy()
         used = dict(page[place])
-        for resource, amount in (*requests.items(), (PODS, 1)):
+        for resource, amount in requests.items():
             total = used.get(resource, 0) + amount * count
             if total:
                 used[resource] = total
             else:
                 used.pop(resource, None)
+        pods = used.pop(PODS, 0) + count
+        if pods:
+            used[PODS] = pods
         page[place] = used
         self._pages[number] = page
-        self.answers = Answers()
+        self.answers = self.answers.after(leaf) if count > 0 else Answers()
 
     def adopt(self, tree: Tree) -> None:
         """From now on the tree is this one, which has other leaves under the same numbers."""
@@ -226,10 +230,15 @@ class Domains:
         """What workloads use on a leaf."""
         return self._pages[leaf // PAGE][leaf % PAGE]
 
-    def free(self, leaf: int) -> Requests:
-        """What is free on a leaf; negative where more is used than there is."""
-        used, capacity = self.used(leaf), self.tree.leaves[leaf].capacity
-        return {resource: amount - used.get(resource, 0) for resource, amount in capacity.items()}
+    def holds(self, leaf: int, needed: Iterable[tuple[str, int]]) -> bool:
+        """Whether so much is free on a leaf of each of these resources."""
+        page, place = divmod(leaf, PAGE)
+        used, where = self._pages[page][place], self.tree.leaves.pages[page][place]
+        capacity = where.capacity
+        for resource, amount in needed:
+            if amount > capacity.get(resource, 0) - used.get(resource, 0):
+                return False
+        return where.present
 
     @property
     def pages(self) -> list[list[Requests]]:
@@ -247,13 +256,26 @@ class Answers(dict[Hashable, Any]):
     """What was placed on domains as they are used now: many workloads that wait ask the same. Replaced, never emptied,
     when usage changes: copies share it until then. ``domains`` is how many domains the answers name. See
     ``core.topology.place``.
+
+    ``alone`` has by leaf the answers that name only this leaf, and ``still`` those of them that were right before pods
+    were added on ``leaf``, and on no other: they are right as long as the leaf holds their pods too.
     """
 
-    __slots__ = ("domains",)
+    __slots__ = ("alone", "domains", "leaf", "still")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, leaf: int = -1, still: Mapping[Hashable, Any] = MappingProxyType({})) -> None:
         self.domains = 0
+        self.alone: dict[int, dict[Hashable, Any]] = {}
+        self.leaf, self.still = leaf, still
+
+    def after(self, leaf: int) -> Answers:
+        """The answers when pods were added on a leaf."""
+        found = self.alone.get(leaf)
+        if self.leaf == leaf and self.still:
+            found = {**self.still, **found} if found else self.still
+        if not found:
+            return Answers()
+        return Answers(leaf, found if len(found) <= _MOST_STILL else dict(list(found.items())[-_MOST_STILL:]))
 
 
 class Known:
@@ -272,6 +294,8 @@ class Known:
         self.filters: dict[Filter, Exclusions] = {}
 
 
+_MOST_STILL: Final = 16
+"""So many are kept when pods are added: equal workloads are often decided one after the other."""
 _UNUSED: Final[Requests] = {}
 _BLANK_PAGE: Final = [_UNUSED] * PAGE
 

@@ -129,21 +129,48 @@ def has_room(domains: Domains, requests: Sequence[Asked], options: Options) -> b
     return not any(isinstance(each, Misfit) for each in place(domains, requests, options).values())
 
 
+class _Answer(NamedTuple):
+    """What was found for a pod set. ``needed`` is what the pods use together if they are all on one leaf, and if that
+    leaf alone decides whether they stay there (``Answers``).
+    """
+
+    pod_set: PodSet
+    found: TopologyAssignment | Misfit
+    needed: tuple[tuple[str, int], ...] = ()
+
+
 def _answer(domains: Domains, asked: Asked, options: Options) -> TopologyAssignment | Misfit:
     """The assignment of one pod set, or why it does not fit, as it was found for an equal one if nothing has changed
     since. Equal pod sets of many workloads are one value (``core.wire.decode``).
+
+    If nothing has changed but that pods were added on the one leaf of the assignment, and it holds these too, they go
+    there: it was the one with the least room that is enough, as were the domains above it, and has less room now.
     """
-    key = (id(asked.pod_set), asked.count, asked.implied, options)
-    known = domains.answers.get(key)
-    if known is not None and known[0] is asked.pod_set:
-        answer: TopologyAssignment | Misfit = known[1]
-        return answer
-    answer = _alone_placed(domains, asked, options)
-    named = len(answer.domains) if isinstance(answer, TopologyAssignment) else 0
-    if len(domains.answers) < MOST_ANSWERS and domains.answers.domains + named <= MOST_ANSWERED:
-        domains.answers[key] = (asked.pod_set, answer)
-        domains.answers.domains += named
-    return answer
+    key, answers = (id(asked.pod_set), asked.count, asked.implied, options), domains.answers
+    known: _Answer | None = answers.get(key)
+    if known is not None and known.pod_set is asked.pod_set:
+        return known.found
+    known = answers.still.get(key)
+    if known is None or known.pod_set is not asked.pod_set or not domains.holds(answers.leaf, known.needed):
+        known = _asked_anew(domains, asked, options)
+    named = len(known.found.domains) if isinstance(known.found, TopologyAssignment) else 0
+    if len(answers) < MOST_ANSWERS and answers.domains + named <= MOST_ANSWERED:
+        answers[key] = known
+        answers.domains += named
+        if known.needed and isinstance(known.found, TopologyAssignment):
+            leaf = domains.tree.numbers[known.found.domains[0].values]
+            answers.alone.setdefault(leaf, {})[key] = known
+    return known.found
+
+
+def _asked_anew(domains: Domains, asked: Asked, options: Options) -> _Answer:
+    """The answer of a new search."""
+    found = _alone_placed(domains, asked, options)
+    special = options.elastic or options.balanced or options.preferred_affinity
+    if special or isinstance(found, Misfit) or len(found.domains) != 1:
+        return _Answer(asked.pod_set, found)
+    count = found.domains[0].count
+    return _Answer(asked.pod_set, found, tuple((name, amount * count) for name, amount in requests_of(asked.per_pod)))
 
 
 def _alone_placed(domains: Domains, asked: Asked, options: Options) -> TopologyAssignment | Misfit:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from msgspec import structs
 
 from core.model import Node, PodSet, TopologyAssignment, TopologyRequest
 from core.topology import Asked, Domains, Misfit, Options, has_room, place
@@ -109,7 +109,7 @@ def placements(world: World) -> Mapping[str, TopologyAssignment | Misfit]:
 @given(worlds())
 def test_a_placement_fits(world: World) -> None:
     found, here = placements(world), world.used()
-    before = {hostname: here.free(here.tree.numbers[hostname,]) for hostname in hostnames(here)}
+    before = {hostname: free(here, hostname) for hostname in hostnames(here)}
     for asked in world.asked:
         assigned = found[asked.pod_set.name]
         if isinstance(assigned, Misfit):
@@ -120,8 +120,8 @@ def test_a_placement_fits(world: World) -> None:
         for domain in assigned.domains:
             here.add(domain.values, asked.per_pod, domain.count)
     for hostname in hostnames(here):
-        for resource, free in here.free(here.tree.numbers[hostname,]).items():
-            assert free == before[hostname][resource] or free >= 0
+        for resource, left in free(here, hostname).items():
+            assert left == before[hostname][resource] or left >= 0
 
 
 @RANDOM
@@ -195,6 +195,25 @@ def test_counts_after_a_history_are_those_computed_afresh(world: World, history:
 
 
 @RANDOM
+@given(worlds(), st.integers(1, 3), st.lists(st.tuples(st.integers(0, 12), st.integers(-4, 4)), max_size=20))
+def test_an_answer_that_is_used_again_is_that_of_a_new_search(
+    world: World, units: int, history: list[tuple[int, int]]
+) -> None:
+    """Mostly the pods are added where they were placed, as in a cycle; sometimes others are, on any node."""
+    asked = structs.replace(world.request, count=units * world.goal.size)
+    here = world.used()
+    for host, count in history:
+        found = place(here, [asked], world.options)["main"]
+        assert found == place(rebuilt(here, world), [asked], world.options)["main"]
+        if count == 1 or abs(count) == 2:
+            here.add((f"x{host}",), {CPU: 1}, count)
+        elif isinstance(found, TopologyAssignment):
+            here = here.copy() if count == 3 else here
+            for domain in found.domains:
+                here.add(domain.values, asked.per_pod, domain.count)
+
+
+@RANDOM
 @given(worlds(), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.integers(-2, 3)), max_size=10))
 def test_there_is_room_exactly_where_domains_are_found(world: World, history: list[tuple[int, int, int]]) -> None:
     here = world.used()
@@ -230,8 +249,8 @@ def test_what_fits_never_failed_for_fewer_pods(world: World) -> None:
 @RANDOM
 @given(worlds())
 def test_no_more_pods_fit_than_the_most(world: World) -> None:
-    alone = replace(world.request, group="")
-    more = replace(alone, count=most(world.used(), alone, world.options) + 1)
+    alone = structs.replace(world.request, group="")
+    more = structs.replace(alone, count=most(world.used(), alone, world.options) + 1)
     assert isinstance(place(world.used(), [more], world.options)["main"], Misfit)
 
 
@@ -296,6 +315,12 @@ def figures(counted: Counts, here: Domains) -> object:
     ]
     tables = [(table.pods, table.units) for table in (counted.plain, counted.led)]
     return tables, counted.leads, counted.excluded, rankings
+
+
+def free(here: Domains, hostname: str) -> dict[str, int]:
+    leaf = here.tree.numbers[hostname,]
+    used = here.used(leaf)
+    return {name: amount - used.get(name, 0) for name, amount in here.tree.leaves[leaf].capacity.items()}
 
 
 def rebuilt(here: Domains, world: World) -> Domains:
