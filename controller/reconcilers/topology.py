@@ -6,6 +6,8 @@ nodes would seem to have room that they have not. From then on it gets what plac
 
 Pods that ask for a topology are not counted: their Workload is. Everybody may annotate pods, so that holds only for
 pods that name a Workload which exists and is placed; whether it has quota for them is what the guard looks after.
+Pods of an elastic job that ran before it changed its size stay where they are: those for which its new Workload has no
+domain there count.
 """
 
 from __future__ import annotations
@@ -20,9 +22,12 @@ from api import resources
 from controller.cache.caches import Caches
 from controller.kube.store import SLICE
 from controller.reconcilers.living import LivingPods
+from core.guard.domains import unassigned
 from core.guard.pods import RunningPod
 from core.jobs import meta
 from core.model import Key, Node, Raw, Workload
+from core.model.kubernetes import Labels
+from core.quota.usage import holds_quota
 from core.topology.others import OtherPods
 from core.workload.ungating import is_placed, named, of_pods
 
@@ -61,6 +66,12 @@ class TopologyNodes:
         """The Workloads that ask for a topology or were placed in one, by the name that their pods have."""
         self._placed: dict[Key, dict[str, RunningPod]] = {}
         """The pods that ask for a topology, by the Workload that they name and by uid."""
+        self._resized: dict[Key, dict[str, RunningPod]] = {}
+        """Elastic jobs that have changed their size, by the name that their pods have: the pods that count, because
+        they run outside of the domains of the newest Workload, by uid.
+        """
+        self._unjudged: dict[Key, None] = {}
+        """Those of them of which something has changed."""
         self.known = asyncio.Event()
         self._follow = follow
         self._wake = wake
@@ -118,6 +129,9 @@ class TopologyNodes:
         """Enters what other pods use on the nodes where that has changed, in steps; also before the scheduler decides,
         so that a pod that is known counts. Two may run at once: what is entered is what is used then.
         """
+        unjudged, self._unjudged = self._unjudged, {}
+        for key in unjudged:
+            yield from self._judge(key)
         changed = self.others.take_changed()
         for place, node in enumerate(changed, start=1):
             self.caches.state.set_other_pods(node, self.others.used(node))
@@ -151,6 +165,8 @@ class TopologyNodes:
             account = workload_of(pod)
             if account is not None:
                 self._note(account, pod, sign)
+            if account in self._resized:
+                self._unjudge(account)
             if account not in self._workloads:
                 self._count(pod, sign)
 
@@ -171,8 +187,44 @@ class TopologyNodes:
         elif is_placed(new):
             self._workloads.setdefault(key, {})[new.key] = None
         now = key in self._workloads
+        if not now:
+            for pod in self._resized.pop(key, {}).values():
+                self._count(pod, -1)
         for pod in self._placed.get(key, {}).values() if now != known else ():
             self._count(pod, -1 if now else 1)
+        if now and _is_resized(either):
+            self._resized.setdefault(key, {})
+            self._unjudge(key)
+
+    def _unjudge(self, key: Key) -> None:
+        self._unjudged[key] = None
+        self._counted.set()
+
+    def _judge(self, key: Key) -> Iterator[None]:
+        """Counts the pods of an elastic job for which its newest Workload has no domain on their node, in steps."""
+        found = (self.caches.get(each) for each in self._workloads.get(key, ()))
+        counted = [each for each in found if each is not None and each.admission is not None and holds_quota(each)]
+        newest = max(counted, key=lambda each: (each.created, each.key.name), default=None)
+        now: dict[str, RunningPod] = {}
+        if newest is not None and _is_resized(newest):
+            pods = dict(sorted(self._placed.get(key, {}).items()))
+            running = ((uid, self._labels(pod.node)) for uid, pod in pods.items())
+            for place, uid in enumerate(unassigned(newest, running), start=1):
+                now[uid] = pods[uid]
+                if not place % SLICE:
+                    yield
+        before = self._resized.get(key)
+        if before is None:
+            return  # its Workloads are gone meanwhile
+        self._resized[key] = now
+        for one, other, sign in ((before, now, -1), (now, before, 1)):
+            for uid, pod in one.items():
+                if uid not in other or not _same(pod, other[uid]):
+                    self._count(pod, sign)
+
+    def _labels(self, node: str) -> Labels:
+        found = self.caches.nodes.get(("", node))
+        return found.labels if found is not None else {}
 
     def _note(self, account: Key, pod: RunningPod, sign: int) -> None:
         pods = self._placed.setdefault(account, {})
@@ -187,6 +239,11 @@ class TopologyNodes:
         count = self.others.add if sign > 0 else self.others.remove
         count(pod.node, pod.shape.own)
         self._counted.set()
+
+
+def _is_resized(workload: Workload) -> bool:
+    """Whether a Workload is a slice of an elastic job that has replaced another one."""
+    return workload.slice_name not in ("", workload.key.name)
 
 
 def workload_of(pod: RunningPod) -> Key | None:

@@ -8,7 +8,7 @@ of pod sets without a topology may run anywhere, so as many pods as these have m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -66,11 +66,31 @@ def granted_domains(workloads: Iterable[Workload]) -> GrantedDomains | None:
         others = max(others, anywhere)
         for key, count in pods.items():
             found[key] = max(count, found.get(key, 0))
-    levels = sorted({key.levels for key in found}, key=lambda each: (each != (HOSTNAME_LABEL,), -len(each), each))
+    levels = _levels(found)
     several = [each for each in levels if each != (HOSTNAME_LABEL,)]
     if not found or any(longer[: len(shorter)] != shorter for longer, shorter in combinations(several, 2)):
         return None
-    return GrantedDomains(found, tuple(levels), others)
+    return GrantedDomains(found, levels, others)
+
+
+def unassigned(workload: Workload, running: Iterable[tuple[str, Labels]]) -> Iterator[str]:
+    """Yields the pods, by name with the labels of their node, for which a Workload has no domain there: those of an
+    elastic job that ran before it changed its size, and that stayed where they are.
+    """
+    pods, _ = _given(workload)
+    has = GrantedDomains(pods, _levels(pods), 0)
+    for name, labels in running:
+        key = next((each for each in has.of(labels, {}) if pods[each] > 0), None)
+        if key is None:
+            yield name
+        else:
+            pods[key] -= 1
+
+
+def _levels(keys: Iterable[DomainKey]) -> tuple[tuple[str, ...], ...]:
+    """The levels of domains, the lowest first."""
+    found = {key.levels for key in keys}
+    return tuple(sorted(found, key=lambda each: (each != (HOSTNAME_LABEL,), -len(each), each)))
 
 
 def _given(workload: Workload) -> tuple[Counter[DomainKey], int]:

@@ -17,9 +17,10 @@ from controller.reconcilers.topology import TopologyNodes
 from controller.run.watched import rows
 from controller.settings import Reading
 from core.jobs.kinds import BATCH_JOB
-from core.model import Raw
+from core.model import Raw, TopologyAssignment, TopologyDomain
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.state.state import State
+from core.topology.encoding import encode
 from tests.controller.test_caches import made
 from tests.controller.test_guard import pod
 from tests.core.jobs import samples
@@ -67,10 +68,28 @@ class World:
     def flavor(self, **spec: Any) -> None:
         self.caches.stores[resources.RESOURCE_FLAVORS].observe("ADDED", made("ResourceFlavor", "tas", spec))
 
-    def workload(self, name: str, event: str = "ADDED", version: int = 1, *, level: str = "rack", **marks: str) -> None:
+    def workload(
+        self,
+        name: str,
+        event: str = "ADDED",
+        version: int = 1,
+        *,
+        level: str = "rack",
+        on: dict[str, int] | None = None,
+        **marks: str,
+    ) -> None:
+        """A Workload; ``on`` is how many of its pods each rack has."""
         raw = samples.workload_of(samples.job())
         raw["spec"]["podSets"][0] |= {"topologyRequest": {"required": level}} if level else {}
         raw["metadata"] |= {"name": name, "uid": name, "resourceVersion": str(version), "annotations": marks}
+        if on is not None:
+            topology = encode(TopologyAssignment(("rack",), tuple(TopologyDomain((each,), on[each]) for each in on)))
+            given = {"name": "main", "flavors": {}, "count": sum(on.values()), "topologyAssignment": topology}
+            reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            raw["status"] = {
+                "admission": {"clusterQueue": "q", "podSetAssignments": [given]},
+                "conditions": [reserved],
+            }
         self.caches.workloads.observe(event, raw)
 
     def see(self, *pods: Raw, event: str = "ADDED", version: int = 1) -> None:
@@ -203,6 +222,29 @@ async def test_pods_count_when_the_last_workload_that_they_name_is_gone(world: W
     await changed(world, lambda: world.known[1] == {"n": {"cpu": 2000, "pods": 2}})
     world.workload("w", "ADDED", 4)
     await changed(world, lambda: world.known[1] == {})
+
+
+async def test_pods_that_ran_before_an_elastic_job_changed_its_size_count_where_it_has_no_domain(world: World) -> None:
+    """They stay where they are, although the new Workload was given other domains for all its pods."""
+    for name in ("n", "m"):
+        world.caches.nodes.observe("ADDED", node(name, labels={"rack": name}))
+    world.flavor(topologyName="racks")
+    slices = {Annotation.WORKLOAD_SLICE_NAME: "w", Annotation.ELASTIC_JOB: "true"}
+    world.workload("w", **slices, on={"n": 2})
+    world.see(*(pod(name, annotations={**ASKS, **slices}) for name in "ab"))
+    await world.enter()
+    assert world.known[1] == {}
+    world.workload("w-2", on={"n": 1, "m": 2}, **slices)
+    await changed(world, lambda: world.known[1] == {"n": {"cpu": 1000, "pods": 1}})
+    more = pod("c", annotations={**ASKS, **slices})
+    world.see({**more, "spec": {**more["spec"], "nodeName": "m"}})
+    world.see(pod("b", annotations={**ASKS, **slices}), event="DELETED", version=2)
+    await changed(world, lambda: world.known[1] == {})
+    world.workload("w-3", on={"m": 1}, **slices)
+    await changed(world, lambda: world.known[1] == {"n": {"cpu": 1000, "pods": 1}})
+    for name in ("w", "w-2", "w-3"):
+        world.workload(name, "DELETED", 9, **slices)
+    await changed(world, lambda: world.known[1] == {each: {"cpu": 1000, "pods": 1} for each in ("n", "m")})
 
 
 async def test_a_pod_that_changed_before_it_was_gone_is_not_counted_when_its_workload_is_gone(world: World) -> None:

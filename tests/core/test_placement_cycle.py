@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -403,6 +405,27 @@ def test_a_head_whose_domain_an_earlier_head_takes_is_placed_elsewhere_in_the_sa
         assert domains(decisions["v"]) == {"n2": 2}
     else:
         assert waits(decisions["v"]) == (PendingReason.WAITING_FOR_QUOTA, [])
+
+
+def test_equal_heads_that_fill_one_node_after_another_need_a_search_for_each_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them was nominated for the first node."""
+    queues = tuple(queue(f"q{number:02}", "tas") for number in range(40))
+    found = world(*queues, nodes=tuple(node(f"n{number}", 10) for number in range(8)))
+    put(found, *(asks(f"w{each.name}", 1, to=each.name) for each in queues))
+    searched: list[object] = []
+    module = importlib.import_module("core.topology.place")
+    search = module._alone_placed
+
+    def counted(*args: object) -> object:
+        searched.append(args)
+        return search(*args)
+
+    monkeypatch.setattr(module, "_alone_placed", counted)
+    decided = schedule(found.snapshot(), found.heads(NOW), found.policy, NOW).decisions
+    assert Counter(name for each in decided for name in domains(each)) == {"n0": 10, "n1": 10, "n2": 10, "n3": 10}
+    assert len(searched) == 4
 
 
 def test_two_pod_sets_of_one_workload_are_checked_together_with_their_number_of_pods() -> None:
