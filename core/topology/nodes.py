@@ -252,6 +252,9 @@ class Domains:
         return other
 
 
+_NO_ANSWERS: Final[Mapping[Hashable, Any]] = MappingProxyType({})
+
+
 class Answers(dict[Hashable, Any]):
     """What was placed on domains as they are used now: many workloads that wait ask the same. Replaced, never emptied,
     when usage changes: copies share it until then. ``domains`` is how many domains the answers name. See
@@ -263,18 +266,16 @@ class Answers(dict[Hashable, Any]):
 
     __slots__ = ("alone", "domains", "leaf", "still")
 
-    def __init__(self, leaf: int = -1, still: Mapping[Hashable, Any] = MappingProxyType({})) -> None:
+    def __init__(self, leaf: int = -1, still: Mapping[Hashable, Any] = _NO_ANSWERS) -> None:
         self.domains = 0
         self.alone: dict[int, dict[Hashable, Any]] = {}
         self.leaf, self.still = leaf, still
 
     def after(self, leaf: int) -> Answers:
         """The answers when pods were added on a leaf."""
-        found = self.alone.get(leaf)
+        found: Mapping[Hashable, Any] = self.alone.get(leaf, _NO_ANSWERS)
         if self.leaf == leaf and self.still:
-            found = {**self.still, **found} if found else self.still
-        if not found:
-            return Answers()
+            found = {**self.still, **found}
         return Answers(leaf, found if len(found) <= _MOST_STILL else dict(list(found.items())[-_MOST_STILL:]))
 
 

@@ -76,12 +76,12 @@ class World:
         *,
         level: str = "rack",
         on: dict[str, int] | None = None,
-        **marks: str,
+        marks: dict[str, str] | None = None,
     ) -> None:
         """A Workload; ``on`` is how many of its pods each rack has."""
         raw = samples.workload_of(samples.job())
         raw["spec"]["podSets"][0] |= {"topologyRequest": {"required": level}} if level else {}
-        raw["metadata"] |= {"name": name, "uid": name, "resourceVersion": str(version), "annotations": marks}
+        raw["metadata"] |= {"name": name, "uid": name, "resourceVersion": str(version), "annotations": marks or {}}
         if on is not None:
             topology = encode(TopologyAssignment(("rack",), tuple(TopologyDomain((each,), on[each]) for each in on)))
             given = {"name": "main", "flavors": {}, "count": sum(on.values()), "topologyAssignment": topology}
@@ -212,13 +212,13 @@ async def test_pods_count_when_the_last_workload_that_they_name_is_gone(world: W
     world.see(pod("a", annotations=ASKS), pod("b", annotations={**ASKS, **slices}), pod("c", annotations=ASKS))
     await world.enter()
     assert world.known[1] == {}
-    world.workload("w-2", "ADDED", 1, **slices)
+    world.workload("w-2", "ADDED", 1, marks=slices)
     world.workload("w", "DELETED", 2)
     world.see(pod("c", annotations=ASKS), event="DELETED", version=2)
     for _ in world.topology.flush():
         pass
     assert world.known[1] == {}
-    world.workload("w-2", "DELETED", 3, **slices)
+    world.workload("w-2", "DELETED", 3, marks=slices)
     await changed(world, lambda: world.known[1] == {"n": {"cpu": 2000, "pods": 2}})
     world.workload("w", "ADDED", 4)
     await changed(world, lambda: world.known[1] == {})
@@ -230,20 +230,20 @@ async def test_pods_that_ran_before_an_elastic_job_changed_its_size_count_where_
         world.caches.nodes.observe("ADDED", node(name, labels={"rack": name}))
     world.flavor(topologyName="racks")
     slices = {Annotation.WORKLOAD_SLICE_NAME: "w", Annotation.ELASTIC_JOB: "true"}
-    world.workload("w", **slices, on={"n": 2})
+    world.workload("w", marks=slices, on={"n": 2})
     world.see(*(pod(name, annotations={**ASKS, **slices}) for name in "ab"))
     await world.enter()
     assert world.known[1] == {}
-    world.workload("w-2", on={"n": 1, "m": 2}, **slices)
+    world.workload("w-2", on={"n": 1, "m": 2}, marks=slices)
     await changed(world, lambda: world.known[1] == {"n": {"cpu": 1000, "pods": 1}})
     more = pod("c", annotations={**ASKS, **slices})
     world.see({**more, "spec": {**more["spec"], "nodeName": "m"}})
     world.see(pod("b", annotations={**ASKS, **slices}), event="DELETED", version=2)
     await changed(world, lambda: world.known[1] == {})
-    world.workload("w-3", on={"m": 1}, **slices)
+    world.workload("w-3", on={"m": 1}, marks=slices)
     await changed(world, lambda: world.known[1] == {"n": {"cpu": 1000, "pods": 1}})
     for name in ("w", "w-2", "w-3"):
-        world.workload(name, "DELETED", 9, **slices)
+        world.workload(name, "DELETED", 9, marks=slices)
     await changed(world, lambda: world.known[1] == {each: {"cpu": 1000, "pods": 1} for each in ("n", "m")})
 
 
