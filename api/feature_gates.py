@@ -143,11 +143,6 @@ _REMOVED: Final = frozenset(
 
 
 LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
-    "FinishOrphanedWorkloads": (True, "has no effect: the Workload of a deleted job is always finished"),
-    "FlavorFungibilityPreserveScanProgress": (
-        True,
-        "has no effect: a search for flavors always goes on where it stopped",
-    ),
     "RemoveFinalizersWithStrictPatch": (
         True,
         "has no effect: finalizers are always removed by a guarded patch",
@@ -157,18 +152,17 @@ LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
         "only removes the metric kueue_pending_scheduling_hashes: workloads that ask for the same are always judged"
         " together",
     ),
-    "SkipAncestorCheckForDeletedWorkloads": (True, "has no effect: it saves a look-up, which costs nothing here"),
+    "SkipAncestorCheckForDeletedWorkloads": (
+        True,
+        "has no effect: a change of an object that is being deleted is never refused because an owner of it is gone",
+    ),
     "TASCacheNodeMatchResults": (True, "has no effect: it is about how Kueue computes, not about what"),
     "TASCacheTopologyTree": (True, "has no effect: it is about how Kueue computes, not about what"),
     "TASCachingRemainingResources": (True, "has no effect: it is about how Kueue computes, not about what"),
-    "UnadmittedWorkloadsObservability": (
-        True,
-        "only removes the metrics of unadmitted workloads: conditions keep their detailed reasons",
-    ),
     "VectorizedResourceRequests": (True, "has no effect: it is about how Kueue computes, not about what"),
     "WorkloadRequestUseMergePatch": (True, "has no effect: statuses are always written by merge patch"),
 }
-"""Gates that do not work as in Kueue, or only partly: the value that describes the fixed behaviour, and the warning for
+"""Gates about how Kueue computes, not about what: the value that describes the fixed behaviour, and the warning for
 another value.
 """
 

@@ -228,7 +228,9 @@ class DelayedTopology:
 
 
 class PendingReason:
-    """Reasons of QuotaReserved=False, in order of precedence (KEP-10852); the last three are the legacy ones."""
+    """Reasons of QuotaReserved=False, in order of precedence (KEP-10852). The last three are used without the feature
+    gate UnadmittedWorkloadsObservability.
+    """
 
     DEACTIVATED: Final = "Deactivated"
     ON_HOLD: Final = "OnHold"
@@ -244,6 +246,7 @@ class PendingReason:
     PENDING_EVALUATION: Final = "PendingEvaluation"
     PENDING: Final = "Pending"
     WAITING: Final = "Waiting"
+    INADMISSIBLE: Final = "Inadmissible"
 
 
 class AdmittedReason:
@@ -253,6 +256,8 @@ class AdmittedReason:
     NO_RESERVATION: Final = "NoReservation"
     UNSATISFIED_ADMISSION_CHECKS: Final = "UnsatisfiedAdmissionChecks"
     PENDING_DELAYED_TOPOLOGY_REQUESTS: Final = "PendingDelayedTopologyRequests"
+    UNSATISFIED_CHECKS: Final = "UnsatisfiedChecks"  # this and the next without UnadmittedWorkloadsObservability
+    NO_RESERVATION_UNSATISFIED_CHECKS: Final = "NoReservationUnsatisfiedChecks"
     IMPORTED: Final = "Imported"  # as Kueue's importer sets it, also for QuotaReserved
 
 

@@ -54,6 +54,8 @@ class Reading:
     preemption_gates: bool = False
     concurrent_admission: bool = False
     spreading: bool = False
+    coarse_reasons: bool = False
+    """UnadmittedWorkloadsObservability is off."""
     devices: DeviceRules | None = field(default_factory=DeviceRules)
     """How claims of devices count; None if KueueDRAIntegration is off."""
     refuses_claims: bool = True
@@ -77,6 +79,7 @@ class Reading:
             self.preemption_gates,
             self.concurrent_admission,
             self.spreading,
+            self.coarse_reasons,
         )
 
 
@@ -253,6 +256,7 @@ def from_configuration(
             priority_boost=enabled("PriorityBoost", gates),
             admission_gates=enabled("AdmissionGatedBy", gates),
             reclaimable_pods=enabled("ReclaimablePods", gates),
+            coarse_reasons=not enabled("UnadmittedWorkloadsObservability", gates),
             elastic_jobs=enabled("ElasticJobsViaWorkloadSlices", gates),
             preemption_gates=enabled("ConcurrentAdmission", gates)
             or enabled("MultiKueueOrchestratedPreemption", gates),
@@ -269,6 +273,7 @@ def from_configuration(
                 enabled(gate, configuration.feature_gates)
                 for gate in ("UnadmittedWorkloadsObservability", "UnadmittedWorkloadsExplicitStatus")
             ),
+            finishes_orphans=enabled("FinishOrphanedWorkloads", gates),
             guards=configuration.seiretsu.guard.action == "Evict",
         ),
         frameworks=tuple(configuration.integrations.frameworks),
@@ -515,6 +520,7 @@ def _policy(configuration: Configuration) -> SchedulingPolicy:
         concurrent_admission=enabled("ConcurrentAdmission", gates),
         partial_admission=enabled("PartialAdmission", gates),
         flavor_fungibility=enabled("FlavorFungibility", gates),
+        keeps_progress=enabled("FlavorFungibilityPreserveScanProgress", gates),
         recompute_on_overlap=enabled("RecomputeAssignmentUponPreemptionTargetsOverlap", gates),
         requeue_by_eviction=waiting is None or waiting.requeuing_strategy.timestamp == "Eviction",
         ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared"

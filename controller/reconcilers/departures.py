@@ -47,11 +47,14 @@ class _Departure:
 
 @dataclass(slots=True)
 class Departures:
-    """Lists the pods of deleted jobs. ``gone`` are the uids of jobs of which no pod is left."""
+    """Lists the pods of deleted jobs. ``gone`` are the uids of jobs of which no pod is left; ``finishes`` is whether
+    their Workloads are finished (FinishOrphanedWorkloads).
+    """
 
     caches: Caches
     writer: Writer
     clock: Callable[[], float] = time.time
+    finishes: bool = True
     _gone: set[str] = field(default_factory=set)
     _waiting: dict[str, _Departure] = field(default_factory=dict)
 
@@ -65,12 +68,12 @@ class Departures:
         value = self.caches.get(key_of(raw))
         if value is None:  # gone meanwhile
             return None
-        action = orphan(raw, value, self.clock(), self._gone)
+        action = orphan(raw, value, self.clock(), self._gone, finishes=self.finishes)
         if isinstance(action, AwaitPods):
             wait = await self.look(action)
             if wait:
                 return wait
-            action = orphan(raw, value, self.clock(), self._gone)
+            action = orphan(raw, value, self.clock(), self._gone, finishes=self.finishes)
             self.forget(uid_of(raw))
         ends = isinstance(action, UpdateWorkloadStatus)
         if isinstance(action, UpdateWorkloadStatus | RemoveFinalizer):

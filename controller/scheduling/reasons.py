@@ -124,7 +124,7 @@ class WaitReasons:
             self.drop(key)
             return None
         now = self.clock()
-        after = transitions.waiting(workload, decision.reason, decision.message, now)
+        after = transitions.undecided(workload, decision.reason, decision.message, now)
         if decision.gated:
             after = transitions.preemption_gated(after, decision.message, now)
         patch = status_patch(workload, after)

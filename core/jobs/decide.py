@@ -53,14 +53,16 @@ def decide(situation: JobSituation) -> Action:
     return first(RULES, situation) or Wait()
 
 
-def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str]) -> Action:
-    """Decides about a Workload whose job is gone: it keeps its quota until the pods are gone too, then it is
-    finished.
+def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str], *, finishes: bool = True) -> Action:
+    """Decides about a Workload whose job is gone: it keeps its quota until the pods are gone too, then it is finished.
+
+    Without ``finishes`` (feature gate FinishOrphanedWorkloads) only its finalizer is removed, so that garbage
+    collection deletes it with its job.
     """
     waits = awaits_pods(raw, value, pods_gone)
     if waits is not None:
         return waits
-    if not value.deleting and not value.holds(names.Condition.FINISHED):
+    if finishes and not value.deleting and not value.holds(names.Condition.FINISHED):
         after = transitions.finished(
             value, FinishedReason.OWNER_NOT_FOUND, "The workload's owner no longer exists", now
         )
@@ -90,7 +92,7 @@ def unmanaged(s: JobSituation) -> Action | None:
         if not s.kind.nested and not left:
             using = (raw for raw in s.workloads if s.owns(raw) and holds_quota(s.value(raw)))
             if (raw := next(using, None)) is not None:
-                return orphan(raw, s.value(raw), s.now, s.pods_gone)
+                return orphan(raw, s.value(raw), s.now, s.pods_gone, finishes=s.finishes_orphans)
         held = (raw for raw in s.workloads if without_finalizer(raw) is not None)
         given_up = (s.awaits_pods(raw) or without_finalizer(raw) for raw in held)
         return next((action for action in given_up if action is not None), Wait(left or None))

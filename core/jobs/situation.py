@@ -46,7 +46,7 @@ class JobSituation:
     ``terminating_timeout`` how long its pods may terminate, in seconds. ``awaits_cleanup``: whether the job, which is
     being deleted, keeps its quota until it is gone (DeferRayServiceFinalizationForRedisCleanup). ``adopts_workloads``:
     whether a group of pods takes a Workload of its name that was not made for a group
-    (PodIntegrationValidateGroupOwner is off).
+    (PodIntegrationValidateGroupOwner is off). ``finishes_orphans``: the feature gate FinishOrphanedWorkloads.
     """
 
     kind: JobKind
@@ -78,6 +78,7 @@ class JobSituation:
     terminating_timeout: float = TERMINATING_SECONDS
     awaits_cleanup: bool = False
     adopts_workloads: bool = False
+    finishes_orphans: bool = True
 
     @cached_property
     def outcome(self) -> Outcome | None:

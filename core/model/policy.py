@@ -82,7 +82,9 @@ class SchedulingPolicy:
     ``prioritize_preemptors`` (feature gate PrioritizePreemptorWorkloads) orders a workload that waits for its victims
     before all others. ``concurrent_admission`` (feature gate ConcurrentAdmission) admits the workloads of a
     ClusterQueue with a migration policy through variants. ``topology`` has the gates of placement in topologies, None
-    if TopologyAwareScheduling is off: then topologies have no effect.
+    if TopologyAwareScheduling is off: then topologies have no effect. ``keeps_progress`` (feature gate
+    FlavorFungibilityPreserveScanProgress) continues a search for flavors in the next cycle although quota was released,
+    the workload was changed, or another one took its quota in the cycle; else it begins again.
     """
 
     fair_sharing: tuple[Strategy, ...] | None = None
@@ -92,6 +94,7 @@ class SchedulingPolicy:
     prioritize_non_borrowing: bool = True
     partial_admission: bool = True
     flavor_fungibility: bool = True
+    keeps_progress: bool = True
     recompute_on_overlap: bool = True
     requeue_by_eviction: bool = True
     ignore_undeclared: bool = False

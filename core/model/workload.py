@@ -152,9 +152,12 @@ class Rare(Struct, frozen=True, gc=False):
     allowed_flavors: tuple[str, ...] = ()
     unhealthy_nodes: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
+    coarse_reasons: bool = False
 
 
 COMMON: Final = Rare()
+COARSE: Final = Rare(coarse_reasons=True)
+"""The same where UnadmittedWorkloadsObservability is off."""
 
 
 class Workload(Struct, frozen=True, gc=False):
@@ -178,6 +181,11 @@ class Workload(Struct, frozen=True, gc=False):
     generation: int = 0
     resource_version: str = ""
     rare: Rare = COMMON
+
+    @property
+    def coarse_reasons(self) -> bool:
+        """Whether its conditions get Kueue's reasons of earlier releases: UnadmittedWorkloadsObservability is off."""
+        return self.rare.coarse_reasons
 
     @property
     def active(self) -> bool:

@@ -262,13 +262,15 @@ class PendingWorkloads:
         demand = self.demands.of(workload)
         if old is not None and judged_alike(old, workload, place, demand):
             old.workload = workload
+            if not self.policy.keeps_progress:
+                old.search = None
             return set()
         was_head = old is not None and self.head(name) is old
         awake = anew or (old is not None and not old.asleep)
         until = self._backoff(workload)
         asleep = until > self.now or (not awake and self._in_backoff(workload))
         entry = self._queued[key] = queue.push(workload, place, demand, asleep=asleep)
-        if old is not None and old.demand is demand and old.tried is not None:
+        if self.policy.keeps_progress and old is not None and old.demand is demand and old.tried is not None:
             entry.search = SearchProgress(old.tried)
         if until > self.now:
             heapq.heappush(self._backoffs, (until, key))

@@ -270,10 +270,10 @@ class _Cycle:
             return self._wait(entry, reason, messages.OVERLAPPING_FITS, preempting=True)
         if self._taken(entry, preempted):
             self.skipped[entry.node.name] += 1
-            return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.OVERLAPPING, again=True)
+            return self._skip(entry, messages.OVERLAPPING)
         if not (self._fits(entry, preempted) if fits is None else fits):
             self.skipped[entry.node.name] += 1 if preempts else 0
-            return self._wait(entry, PendingReason.WAITING_FOR_QUOTA, messages.NO_LONGER_FITS, again=True)
+            return self._skip(entry, messages.NO_LONGER_FITS)
         if entry.targets:
             preempted.update({target.key: target for target in entry.targets})
         if preempts:
@@ -425,6 +425,11 @@ class _Cycle:
         message = entry.assignment.message + messages.pending_preemption(len(entry.targets))
         reason = PendingReason.WAITING_FOR_PREEMPTED_WORKLOADS
         return self._wait(entry, reason, message, victims=victims, preempting=True)
+
+    def _skip(self, entry: Entry, message: str) -> StayPending:
+        """Returns a Wait for a head that lost its quota or its victims to others in this cycle."""
+        waits = self._wait(entry, PendingReason.WAITING_FOR_QUOTA, message, again=True)
+        return waits if self.policy.keeps_progress else replace(waits, tried=None)
 
     def _wait(
         self,

@@ -103,7 +103,8 @@ class Nomination:
         preemptor = entry.preemptor
         head, demand = preemptor.head, preemptor.head.demand
         tried = head.tried
-        outdated = tried is None or (tried.generation < entry.arena.generation and self.cycle - tried.cycle > 1)
+        recent = tried is not None and self.policy.keeps_progress and self.cycle - tried.cycle <= 1
+        outdated = tried is None or (tried.generation < entry.arena.generation and not recent)
         search = Search(
             demand=demand,
             node=entry.node,

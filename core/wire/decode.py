@@ -55,7 +55,7 @@ from core.model import (
 )
 from core.model.owner import owner
 from core.model.topology import NEVER_READY
-from core.model.workload import COMMON, Rare
+from core.model.workload import COARSE, COMMON, Rare
 from core.wire import devices
 from core.wire.pod_requests import Effective, RequestRules, effective
 from core.wire.timestamps import maybe_epoch
@@ -75,7 +75,7 @@ class WorkloadContext:
     ``admission_gates``, ``reclaimable_pods`` and ``elastic_jobs`` are the feature gates PriorityBoost,
     AdmissionGatedBy, ReclaimablePods and ElasticJobsViaWorkloadSlices; ``preemption_gates`` is whether
     ConcurrentAdmission or MultiKueueOrchestratedPreemption is on, ``concurrent_admission`` whether the former is;
-    ``spreading`` is TASTopologySpreading.
+    ``spreading`` is TASTopologySpreading, ``coarse_reasons`` whether UnadmittedWorkloadsObservability is off.
     """
 
     rules: RequestRules = field(default_factory=RequestRules)
@@ -86,6 +86,7 @@ class WorkloadContext:
     preemption_gates: bool = False
     concurrent_admission: bool = False
     spreading: bool = False
+    coarse_reasons: bool = False
     pod_sets: dict[bytes, _PodSets] = field(default_factory=dict, compare=False, repr=False)
     spread: dict[Hashable, tuple[tuple[PodSet, ...], tuple[PodSet, ...]]] = field(
         default_factory=dict, compare=False, repr=False
@@ -255,6 +256,7 @@ def workload(raw: Raw, context: WorkloadContext, before: model.Workload | None =
         resource_version=metadata.get("resourceVersion", ""),
         rare=COMMON
         if not annotations
+        and not context.coarse_reasons
         and not invalid
         and not uncounted
         and (controller is not None or not metadata.get("ownerReferences"))
@@ -329,9 +331,10 @@ def _rare(
         from_manager=names.Label.MULTIKUEUE_ORIGIN in labels,
         unhealthy_nodes=tuple(each["name"] for each in status.get("unhealthyNodes") or ()),
         labels=tuple(sorted(labels.items())) if context.spreading else (),
+        coarse_reasons=context.coarse_reasons,
         **_family(metadata, context),
     )
-    return COMMON if found == COMMON else found
+    return next((common for common in (COMMON, COARSE) if found == common), found)
 
 
 def variant_of(metadata: Raw) -> str:

@@ -30,12 +30,14 @@ class LifePolicy:
 
     ``explicit_status``: the status of a Workload reports that it waits before a cycle has decided it, which costs one
     more write. ``guards``: a Workload is evicted whose pods may use more devices than it was admitted for.
+    ``finishes_orphans``: a Workload is finished whose job is gone (FinishOrphanedWorkloads).
     """
 
     pods_ready: PodsReadyPolicy | None = None
     after_finished: float | None = None
     explicit_status: bool = False
     guards: bool = True
+    finishes_orphans: bool = True
 
 
 @dataclass(frozen=True, slots=True)

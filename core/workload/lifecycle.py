@@ -82,7 +82,8 @@ def ownerless(w: Workload, s: Surroundings) -> Action | None:
 
     A Workload with any owner reference has a job: the pods of a group own their Workload together.
     """
-    return ReleaseOrphan() if not w.owned and (w.deleting or w.job_uid) and not _settled_orphan(w) else None
+    gone = w.deleting or (s.policy.finishes_orphans and bool(w.job_uid))
+    return ReleaseOrphan() if not w.owned and gone and not _settled_orphan(w) else None
 
 
 def preemption_gates(w: Workload, s: Surroundings) -> Action | None:
@@ -410,6 +411,8 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
     reason, message = why_not_queued(w, s)
     if message == NOT_COUNTED_YET:
         return "", ""  # for a moment
+    if w.coarse_reasons:  # what the cycle has said stays until it says something else
+        return (reason, message) if w.active else ("", "")
     if reason or w.gates or (old is None and not s.policy.explicit_status):
         return reason, message
     if s.bypassed and (old is None or old.reason in _UNTOLD):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from api import names
 from api.names import AdmittedReason, CheckState, DeactivationCause, DelayedTopology, EvictedReason, PendingReason
@@ -59,10 +60,22 @@ def condition(workload: Workload, kind: str, *, status: bool, reason: str, messa
 
     A message is cut where Kubernetes' conditions end: the API server would refuse the whole status for it.
     """
+    if kind == names.Condition.QUOTA_RESERVED and workload.coarse_reasons and not status:
+        reason = _COARSE.get(reason, PendingReason.PENDING)
     if len(message) > _LONGEST_MESSAGE:
         message = message[: _LONGEST_MESSAGE - 4] + " ..."
     new = Condition(kind, status, reason, message, now, workload.generation)
     return replace(workload, conditions=with_condition(workload.conditions, new))
+
+
+_COARSE: Final = {
+    PendingReason.MISCONFIGURED: PendingReason.INADMISSIBLE,
+    PendingReason.SUSPENDED: PendingReason.INADMISSIBLE,
+    PendingReason.WAITING_FOR_PODS_READY: PendingReason.WAITING,
+    **{each: each for each in (PendingReason.ADMISSION_GATED, PendingReason.ON_HOLD, PendingReason.INADMISSIBLE)},
+    PendingReason.WAITING: PendingReason.WAITING,
+}
+"""Kueue's reasons without UnadmittedWorkloadsObservability; all others are Pending."""
 
 
 def checks_ready(workload: Workload) -> bool:
@@ -79,27 +92,38 @@ def awaits_topology(workload: Workload) -> bool:
 def admitted_in_step(workload: Workload, now: float) -> Workload:
     """Sets Admitted from QuotaReserved, the checks and the domains; adds the execution time when it ends.
 
-    A Workload that has neither condition yet is not changed.
+    A Workload that has neither condition yet is not changed, nor, with coarse reasons, one that is still not admitted.
     """
-    reserved = workload.holds(names.Condition.QUOTA_RESERVED)
     old = workload.condition(names.Condition.ADMITTED)
     if old is None and workload.condition(names.Condition.QUOTA_RESERVED) is None:
         return workload
-    if not reserved:
-        status, reason, message = False, AdmittedReason.NO_RESERVATION, "The workload has no reservation"
-    elif not checks_ready(workload):
-        status, reason = False, AdmittedReason.UNSATISFIED_ADMISSION_CHECKS
-        message = "The workload has not all checks ready"
-    elif awaits_topology(workload):
-        status, reason = False, AdmittedReason.PENDING_DELAYED_TOPOLOGY_REQUESTS
-        message = "There are pending delayed topology requests"
-    else:
-        status, reason, message = True, AdmittedReason.ADMITTED, "The workload is admitted"
+    reason, message = _why_not_admitted(workload)
+    status = not reason
+    if workload.coarse_reasons and status == (old is not None and old.status):
+        return workload
+    if status:
+        reason, message = AdmittedReason.ADMITTED, "The workload is admitted"
     if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
         return workload
     if old is not None and old.status and not status:
         workload = replace(workload, past_execution=(workload.past_execution or 0) + int(now - old.since))
     return condition(workload, names.Condition.ADMITTED, status=status, reason=reason, message=message, now=now)
+
+
+def _why_not_admitted(workload: Workload) -> tuple[str, str]:
+    """Reason and message of Admitted=False; ('', '') where nothing is missing."""
+    coarse, ready = workload.coarse_reasons, checks_ready(workload)
+    if not workload.holds(names.Condition.QUOTA_RESERVED):
+        if coarse and not ready:
+            text = "The workload has no reservation and not all checks ready"
+            return AdmittedReason.NO_RESERVATION_UNSATISFIED_CHECKS, text
+        return AdmittedReason.NO_RESERVATION, "The workload has no reservation"
+    if not ready:
+        reason = AdmittedReason.UNSATISFIED_CHECKS if coarse else AdmittedReason.UNSATISFIED_ADMISSION_CHECKS
+        return reason, "The workload has not all checks ready"
+    if awaits_topology(workload):
+        return AdmittedReason.PENDING_DELAYED_TOPOLOGY_REQUESTS, "There are pending delayed topology requests"
+    return "", ""
 
 
 def reserved(workload: Workload, admission: Admission, now: float, *, required_checks: Iterable[str] = ()) -> Workload:
@@ -162,6 +186,14 @@ def waiting(workload: Workload, reason: str, message: str, now: float) -> Worklo
     after = replace(workload, admission=None)
     kind = names.Condition.QUOTA_RESERVED
     return admitted_in_step(condition(after, kind, status=False, reason=reason, message=message, now=now), now)
+
+
+def undecided(workload: Workload, reason: str, message: str, now: float) -> Workload:
+    """Sets the reason for which a cycle has not admitted it. With coarse reasons that is Pending, except for a workload
+    that waits for the pods of others.
+    """
+    coarse = workload.coarse_reasons and reason != PendingReason.WAITING_FOR_PODS_READY
+    return waiting(workload, PendingReason.PENDING if coarse else reason, message, now)
 
 
 def preemption_gated(workload: Workload, message: str, now: float) -> Workload:

@@ -72,7 +72,7 @@ class Api:
 class World:
     """A Workload that holds quota and has lost its job, and a clock."""
 
-    def __init__(self, pods: int) -> None:
+    def __init__(self, pods: int, *, finishes: bool = True) -> None:
         self.now, self.api = 1000.0, Api(pods)
         self.caches = Caches(State(), rows([BATCH_JOB]))
         self.api.workload = merged(admitted(workload_of(job())), {"metadata": {"ownerReferences": None}})
@@ -80,7 +80,7 @@ class World:
         self.caches.workloads.observe("ADDED", self.api.workload)
         self.caches.start()
         writer = Writer(self.api, self.caches.stores)  # type: ignore[arg-type]
-        self.departures = Departures(self.caches, writer, lambda: self.now)
+        self.departures = Departures(self.caches, writer, lambda: self.now, finishes)
 
     async def step(self) -> float | None:
         raw = self.caches.stores[resources.WORKLOADS].get(KEY)
@@ -118,6 +118,16 @@ async def test_remaining_pods_are_listed_at_growing_intervals_and_reported_once(
     world.api.pods = 0
     assert await world.step() is None
     assert world.finished
+
+
+async def test_without_its_gate_the_workload_loses_its_finalizer_and_is_not_finished() -> None:
+    world = World(pods=1, finishes=False)
+    assert await world.step()
+    assert world.api.patches == [], "the pod still uses the quota"
+    world.api.pods = 0
+    assert await world.step() is None
+    assert not world.finished
+    assert world.api.workload["metadata"].get("finalizers") is None
 
 
 async def test_pods_that_end_soon_cost_no_write() -> None:

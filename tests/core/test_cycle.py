@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -157,10 +158,10 @@ def test_fungibility_says_whether_to_preempt_or_to_try_the_next_flavor(can_preem
     assert list(victims_of(decision) if isinstance(decision, StayPending) else []) == expected
 
 
-def outrun() -> State:
+def outrun(policy: SchedulingPolicy | None = None) -> State:
     """Two that borrow the same flavor: one has it, the other's search stopped there, and then the first one leaves."""
     queues = [cluster_queue(name, cohort="all", groups=TWO, quotas={}) for name in "ab"]
-    found = state(*queues, two_flavors("c", 5, 5, cohort="all"))
+    found = state(*queues, two_flavors("c", 5, 5, cohort="all"), policy=policy)
     found.set_flavor("spot", ResourceFlavor("spot"))
     put(found, workload("w1", 5, queue="a", created=1.0), workload("w2", 5, queue="b", created=2.0))
     decisions = cycle(found)
@@ -178,6 +179,41 @@ def test_a_stopped_search_starts_again_if_the_cluster_has_changed() -> None:
     found = outrun()
     found.apply(Plan())  # a cycle for others
     assert flavors_of(cycle(found)["w2"]) == ["default"]
+
+
+@pytest.mark.parametrize(("keeps", "flavor"), [(True, "spot"), (False, "default")])
+def test_a_search_that_lost_its_quota_to_another_goes_on_where_its_gate_is_on(keeps: bool, flavor: str) -> None:
+    assert flavors_of(cycle(outrun(SchedulingPolicy(keeps_progress=keeps)))["w2"]) == [flavor]
+
+
+def quota_is_released(found: State) -> None:
+    found.set_workload(Key("ns", "elsewhere"), None)
+
+
+def it_is_changed(found: State) -> None:
+    put(found, replace(waits_in_two_flavors(), resource_version="2"))
+
+
+def waits_in_two_flavors() -> Workload:
+    """Its second pod set fits only the first flavor, and only if the first pod set goes on to the second one."""
+    return workload("w", 0, pod_sets=(PodSet("small", 1, {CPU: 1}), PodSet("large", 1, {CPU: 5})), created=1.0)
+
+
+@pytest.mark.parametrize("event", [quota_is_released, it_is_changed])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_search_goes_on_whatever_happens_meanwhile_where_its_gate_is_on(
+    keeps: bool, event: Callable[[State], None]
+) -> None:
+    queues = (
+        two_flavors("a", 5, 1, cohort="all"),
+        cluster_queue("b", 0, cohort="all", quotas={SPOT: Quota(1)}, groups=TWO),
+    )
+    found = state(*queues, policy=SchedulingPolicy(keeps_progress=keeps), local={"lq": "a", "b": "b"})
+    found.set_flavor("spot", ResourceFlavor("spot"))
+    put(found, reserved("elsewhere", 0, "b", queue="b"), waits_in_two_flavors())
+    assert isinstance(cycle(found)["w"], StayPending)
+    event(found)
+    assert isinstance(cycle(found)["w"], Reserve if keeps else StayPending)
 
 
 @pytest.mark.parametrize("strategy", list(QueueingStrategy))

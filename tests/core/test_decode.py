@@ -193,6 +193,14 @@ def test_the_effective_priority_has_the_boost_where_its_gate_is_on(gate: bool, b
     assert decode.workload(raw, decode.WorkloadContext(priority_boost=gate)).priority == expected
 
 
+def test_with_coarse_reasons_workloads_share_one_value_of_what_is_rare() -> None:
+    coarse = decode.WorkloadContext(coarse_reasons=True)
+    one, other = (decode.workload(raw_workload(), context) for context in (coarse, coarse))
+    assert one.coarse_reasons
+    assert one.rare is other.rare
+    assert not decode.workload(raw_workload(), decode.WorkloadContext()).coarse_reasons
+
+
 @pytest.mark.parametrize("gate", [True, False])
 def test_gates_of_admission_and_reclaimable_pods_count_where_their_feature_gates_are_on(gate: bool) -> None:
     raw = raw_workload(status={"reclaimablePods": [{"name": "main", "count": 2}]})

@@ -49,7 +49,7 @@ RESERVED = transitions.reserved(PENDING, ADMISSION, NOW - 100, required_checks=[
 
 
 def around(**more: Any) -> Surroundings:
-    names = ("pods_ready", "after_finished", "explicit_status", "guards")
+    names = ("pods_ready", "after_finished", "explicit_status", "guards", "finishes_orphans")
     policy = LifePolicy(**{name: more.pop(name) for name in names if name in more})
     return Surroundings(
         **{"now": NOW, "policy": policy, "local_queue": LQ, "cluster_queue": CQ, "namespace": {}, **more}
@@ -400,6 +400,42 @@ def test_a_workload_without_its_owner_reference_is_released() -> None:
     assert next_step(replace(PENDING, owner=None, job_uid="", deleting=True), around()) == ReleaseOrphan()
     several = replace(RUNNING, owner=None, co_owned=True)
     assert next_step(several, around()) != ReleaseOrphan(), "the pods of a group own it together"
+
+
+def test_without_the_gate_a_workload_without_its_owner_reference_stays_until_it_is_deleted() -> None:
+    off = around(finishes_orphans=False)
+    assert next_step(replace(RUNNING, owner=None), off) == Wait()
+    assert next_step(replace(RUNNING, owner=None, deleting=True), off) == ReleaseOrphan()
+
+
+@pytest.mark.parametrize(
+    ("surroundings", "detailed", "coarse"),
+    [
+        ({"local_queue": None}, "Misconfigured", "Inadmissible"),
+        ({"local_queue": stopped(LQ, StopPolicy.HOLD)}, "Suspended", "Inadmissible"),
+        ({"active": False}, "Suspended", "Inadmissible"),
+        ({"explicit_status": True}, "PendingEvaluation", ""),
+    ],
+)
+def test_without_the_gate_it_waits_for_a_reason_of_earlier_releases(
+    surroundings: dict[str, Any], detailed: str, coarse: str
+) -> None:
+    for workload, reason in ((PENDING, detailed), (replace(PENDING, coarse_reasons=True), coarse)):
+        after = live(workload, around(**surroundings))
+        assert facts(after).get("QuotaReserved", "") == (reason and f"False/{reason}")
+
+
+def test_without_the_gate_what_the_cycle_has_said_stays() -> None:
+    waits = transitions.undecided(replace(PENDING, coarse_reasons=True), "WaitingForQuota", "no quota", NOW)
+    assert facts(waits) == {"QuotaReserved": "False/Pending"}
+    assert live(waits, around()) == waits
+    assert message(live(waits, around(local_queue=None)), "QuotaReserved") == "LocalQueue lq doesn't exist"
+
+
+def test_without_the_gate_a_gated_workload_is_pending_when_its_gate_is_gone() -> None:
+    gated = live(replace(PENDING, coarse_reasons=True, gates=("a/b",)), around())
+    assert facts(gated) == {"QuotaReserved": "False/AdmissionGated"}
+    assert facts(live(replace(gated, gates=()), around())) == {"QuotaReserved": "False/Pending"}
 
 
 def test_every_rule_says_what_it_is_for() -> None:

@@ -19,6 +19,7 @@ from core.workload.transitions import (
     preempted,
     released,
     reserved,
+    undecided,
     waiting,
 )
 
@@ -182,3 +183,33 @@ def test_a_message_longer_than_a_condition_may_be_is_cut() -> None:
     found = condition(NEW, "X", status=False, reason="R", message="x" * 50_000, now=0.0)
     assert len(found.conditions[0].message) == 32_768
     assert found.conditions[0].message.endswith(" ...")
+
+
+OPEN = (CheckState("ac", "Pending"),)
+
+
+def test_the_reasons_of_admitted_are_those_of_the_gate_for_unadmitted_workloads() -> None:
+    detailed = reserved(NEW, ADMISSION, 1.0, required_checks=["ac"])
+    assert facts(detailed)["Admitted"] == "False/UnsatisfiedAdmissionChecks"
+    assert facts(waiting(detailed, "WaitingForQuota", "m", 2.0))["Admitted"] == "False/NoReservation"
+
+    coarse = reserved(replace(NEW, coarse_reasons=True), ADMISSION, 1.0, required_checks=["ac"])
+    assert facts(coarse) == {"QuotaReserved": "True/QuotaReserved"}, "it was never admitted"
+    ready = tuple(replace(check, state="Ready") for check in coarse.checks)
+    admitted = admitted_in_step(replace(coarse, checks=ready), 2.0)
+    assert facts(admitted)["Admitted"] == "True/Admitted"
+    lost = admitted_in_step(replace(admitted, checks=OPEN), 3.0)
+    assert facts(lost)["Admitted"] == "False/UnsatisfiedChecks"
+    none = waiting(replace(admitted, checks=OPEN), "WaitingForQuota", "m", 3.0)
+    assert facts(none) == {"QuotaReserved": "False/Pending", "Admitted": "False/NoReservationUnsatisfiedChecks"}
+    assert facts(waiting(admitted, "WaitingForQuota", "m", 3.0))["Admitted"] == "False/NoReservation"
+
+
+def test_the_reasons_of_the_cycle_are_those_of_the_gate_for_unadmitted_workloads() -> None:
+    old = {"WaitingForQuota": "Pending", "Misconfigured": "Pending", "WaitingForPodsReady": "Waiting"}
+    for reason, coarse in old.items():
+        assert facts(undecided(NEW, reason, "m", 1.0)) == {"QuotaReserved": f"False/{reason}"} | {
+            "Admitted": "False/NoReservation"
+        }
+        found = undecided(replace(NEW, coarse_reasons=True), reason, "m", 1.0)
+        assert facts(found) == {"QuotaReserved": f"False/{coarse}"}

@@ -375,6 +375,15 @@ def test_a_workload_whose_job_is_gone_is_finished() -> None:
     assert facts(action.after) == {"Finished": "True/OwnerNotFound"}
 
 
+def test_without_its_gate_a_workload_whose_job_is_gone_only_loses_its_finalizer() -> None:
+    raw = workload_of(job())
+    action = orphan(raw, read(raw), NOW, frozenset(), finishes=False)
+    assert isinstance(action, RemoveFinalizer)
+    assert (
+        orphan({**raw, "metadata": {**raw["metadata"], "finalizers": []}}, read(raw), NOW, (), finishes=False) == Wait()
+    )
+
+
 def test_pods_that_are_not_needed_any_more_give_their_quota_back() -> None:
     raw = admitted(workload_of(job()))
     action = decide(situation({**started(job(), raw), "status": {"succeeded": 2}}, raw))
