@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,7 +78,7 @@ async def test_killed_at_a_write_the_next_process_continues_and_nothing_is_lost_
     chosen = {*chance.sample(STARTS, cases(1, 3)), *chance.sample(GIVES_WAY, cases(3, 5))}
     at = [point for point in (*STARTS, *GIVES_WAY) if point in chosen]
     world = World(plane, "killed")
-    async with proxied(config.load(plane.kubeconfig)) as proxy:
+    async with proxied(config.load(plane.kubeconfig)) as proxy, AsyncExitStack() as stack:
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(proxy.kubeconfig)
         processes: list[Served] = []
@@ -122,6 +123,7 @@ async def test_killed_at_a_write_the_next_process_continues_and_nothing_is_lost_
                 if not number:
                     await asyncio.to_thread(set_up)
                     observer = await asyncio.to_thread(Observer, plane, "killed", drained=True)
+                    stack.callback(observer.close)
                 if number < len(at):
                     arm([killer], at[number], reaches=chance.random() < 0.5)
                     await asyncio.to_thread(play, number)
@@ -129,7 +131,6 @@ async def test_killed_at_a_write_the_next_process_continues_and_nothing_is_lost_
                 else:
                     await asyncio.to_thread(world.until, "all are done", lambda: ended(*range(len(at))))
                     observed = await asyncio.to_thread(observer.end)
-                    observer.close()
     assert observed.broken == []
     assert {point for point, _ in killer.killed} == set(at)
     assert observed.evictions >= bool({"suspend", "release"} & chosen) and observed.admissions >= len(at)
