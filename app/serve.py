@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from typing import NoReturn
 
 import structlog
@@ -31,6 +32,7 @@ from app.page.served import Shown
 from app.profile import Profile
 from app.setup import Setup, SetupOptions
 from certs.pki import CertificateError
+from controller.forecasts.comparison import compared
 from controller.kube import config as kubeconfig
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
@@ -180,8 +182,10 @@ def _shown(decided: Setup, controller: Controller) -> Shown | None:
     """Returns what the page shows; None if there is no page."""
     if decided.ui is None:
         return None
-    learned = controller.forecasts.run_times.run_time if controller.forecasts is not None else None
-    return Shown(controller.caches, learned)
+    if controller.forecasts is None:
+        return Shown(controller.caches)
+    learned = controller.forecasts.run_times
+    return Shown(controller.caches, learned.run_time, partial(compared, learned=learned))
 
 
 def _failed(error: BaseException | None) -> bool:

@@ -29,9 +29,14 @@ class _Reader(asyncio.Protocol):
     def send(self, request: bytes) -> None:
         """Sends a request."""
         assert self.transport is not None
-        if self.transport.is_closing():
+        if self.closed:
             raise ConnectionError("the server has closed the connection of a viewer")
         self.transport.write(request)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is closed."""
+        return self.transport is not None and self.transport.is_closing()
 
     def close(self) -> None:
         """Closes the connection."""
@@ -101,6 +106,7 @@ class Caller:
 
     async def _call(self, due: float, took: list[float]) -> None:
         loop = asyncio.get_running_loop()
+        self._idle = [each for each in self._idle if not each.closed]  # by the server, because they were idle for long
         if not self._idle:
             _, made = await loop.create_connection(_Connection, "127.0.0.1", self._port)
             self._idle.append(made)

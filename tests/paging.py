@@ -14,6 +14,7 @@ from typing import Any
 from api import resources
 from api.objects import Key, Raw, Resource
 from app.access import Reviews
+from app.page.questions import Compare
 from app.page.served import ServedPage, Shown, served_page
 from app.server import Address, Farewell, Server
 from app.visibility import FrontProxy
@@ -24,8 +25,12 @@ from controller.history.history import HistoryReader
 from controller.kube.client import Client
 from controller.kube.flow.throttle import Throttle
 from controller.run.watched import rows
+from core.forecast.edits import ObjectEdit, edited
+from core.forecast.effects import effects
 from core.forecast.run_times import RunTimes
+from core.forecast.situation import Situation
 from core.jobs.kinds.job import BATCH_JOB
+from core.model.effects import Effects
 from core.model.forecast import StartForecast
 from core.model.policy import SchedulingPolicy, Strategy, TopologyPolicy
 from core.scheduling.cycle import schedule
@@ -101,6 +106,7 @@ class PagedCluster:
     now: float = NOW
     run_times: RunTimes | None = None
     forecast: Callable[[Key], StartForecast | None] = lambda key: None
+    compare: Compare = field(default_factory=lambda: _compared_here)
 
     def __post_init__(self) -> None:
         self.caches = Caches(State(self.policy), rows([BATCH_JOB]))
@@ -257,7 +263,7 @@ class PagedCluster:
         lookup = self.lookup()
         reviews = Reviews(self.api, throttle=Throttle(0))
         address = Address("127.0.0.1", port)
-        shown = Shown(self.caches, self.run_times)
+        shown = Shown(self.caches, self.run_times, self.compare)
         return served_page(shown, lookup, self.api, reviews, address, None, proxy or FrontProxy(), history)
 
     @asynccontextmanager
@@ -273,6 +279,11 @@ class PagedCluster:
             page.hub.close()
             hub.cancel()
             await server.stop(Farewell(0.0, 1.0))
+
+
+async def _compared_here(about: Situation, edit: ObjectEdit) -> tuple[Effects, bool]:
+    """Without a process, and without starts."""
+    return effects(about, edited(about, edit)), False
 
 
 def condition(kind: str, at: str, *, status: str = "True", reason: str = "", message: str = "") -> Raw:

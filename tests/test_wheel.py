@@ -97,7 +97,7 @@ def test_every_command_of_the_installed_program_can_be_imported(python: Path, tm
 
 def test_the_process_that_makes_forecasts_starts_from_the_installed_program(python: Path, tmp_path: Path) -> None:
     code = "import subprocess, sys, seiretsu.__main__ as program; program.use(); \
-from controller.forecasts.forecasts import worker_command; \
+from controller.forecasts.process import worker_command; \
 sys.exit(subprocess.run(worker_command(), stdin=subprocess.DEVNULL).returncode)"
     done = run([python, "-c", code], dependencies=True, at=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Final
 
 from api import resources
@@ -16,12 +16,13 @@ from app.limits import RefusedCallError
 from app.page.rights import Rights
 from app.pieces import in_pieces
 from controller.cache.caches import Caches
+from controller.forecasts.process import WorkerLostError
 from controller.history import queries
 from controller.history.database import Database, DatabaseFailedError
 from controller.history.history import HistoryReader
 from controller.history.queries import GroupedBy
 from core.forecast.edits import ObjectEdit, arenas, concerned, situations
-from core.forecast.effects import effects
+from core.forecast.situation import Situation
 from core.history.report import Series, window
 from core.model import FlavorResource
 from core.model.effects import Effects
@@ -30,17 +31,20 @@ from core.page.queue import JobOf
 from core.wire import decode
 
 MOST_PLAYED: Final = 2_000
-"""Workloads in the cohorts of a question: half a second of CPU."""
+"""Workloads in the cohorts of a question: some seconds of CPU, in a process of its own."""
 MOST_EDITS: Final = 50
 SCANNED: Final = 1_000
 """So many workloads are looked at between two pauses."""
 MOST_SERIES: Final = 12
 LONGEST_DAYS: Final = 400.0
 DAY: Final = 86_400.0
+Compare = Callable[[Situation, ObjectEdit], Awaitable[tuple[Effects, bool]]]
 
 
 class QuestionAnswers:
-    """Computes the documents. ``reader`` is None if there is no history."""
+    """Computes the documents. ``reader`` is None if there is no history; ``compare`` returns whom an edit hits, and
+    whether it is known whose start moves.
+    """
 
     def __init__(
         self,
@@ -48,8 +52,11 @@ class QuestionAnswers:
         job_of: JobOf,
         reader: HistoryReader | None = None,
         clock: Callable[[], float] = time.time,
+        *,
+        compare: Compare,
     ) -> None:
         self.caches = caches
+        self._compare = compare
         self._job_of = job_of
         self._reader = reader
         self._clock = clock
@@ -66,26 +73,30 @@ class QuestionAnswers:
             edit = ObjectEdit(decode.cluster_queue(raw), decode.cluster_queue(new))
         except (ValueError, KeyError, TypeError) as error:
             raise RefusedCallError(400, str(error)) from None
-        found = await self._played(edit)
+        found, starts = await self._played(edit)
         named = [*(each.key for each in found.stopped), *found.exposed, *found.starting, *found.never]
         sight = await rights.sight(key.namespace for key in named)
         return {
             "patch": what_if.patch(name, new["spec"]),
             "changed": edit.old != edit.new,
             "effects": what_if.written(found, sight, self._job_of),
+            "starts": starts,
         }
 
-    async def _played(self, edit: ObjectEdit) -> Effects:
+    async def _played(self, edit: ObjectEdit) -> tuple[Effects, bool]:
         state = self.caches.state
         if edit.old == edit.new:
-            return Effects()
+            return Effects(), True
         named = arenas(state, edit)
         running, waiting = concerned(state, named)
         if running + waiting > MOST_PLAYED:
-            return Effects(running=running, waiting=waiting, uncounted=True)
+            return Effects(running=running, waiting=waiting, uncounted=True), False
         async with self._playing:
-            before, after = situations(state, edit, named, self._clock())
-            return await asyncio.to_thread(effects, before, after)
+            before, _ = situations(state, edit, named, self._clock())
+            try:
+                return await self._compare(before, edit)
+            except (WorkerLostError, OSError) as error:
+                raise RefusedCallError(503, f"the change could not be played: {error}") from None
 
     async def topology(self, rights: Rights, flavor: str) -> Raw:
         """Returns the domains of a flavor."""

@@ -13,13 +13,14 @@ from app.page import assets
 from app.page.answers import PageAnswers
 from app.page.application import PageApplication
 from app.page.jobs import JobAnswers
-from app.page.questions import QuestionAnswers
+from app.page.questions import Compare, QuestionAnswers
 from app.page.stream import Hub
 from app.page.topics import Changes
 from app.server import Address, Listener
 from app.standing import Standings, forecasts_of
 from app.visibility import FrontProxy
 from controller.cache.caches import Caches
+from controller.forecasts.comparison import compared
 from controller.history.history import HistoryReader
 from controller.kube.client import Client
 from core.forecast.run_times import RunTimes
@@ -28,10 +29,13 @@ from core.state.lookup import Lookup
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the page shows: the caches, and how much longer workloads run, None if that is not learned."""
+    """What the page shows: the caches, and how long workloads run, None if that is not learned. ``compare`` returns
+    whom an edit hits.
+    """
 
     caches: Caches
     run_times: RunTimes | None = None
+    compare: Compare = compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ def served_page(
     caches, job_of = shown.caches, answers.job_of
     standings = Standings(lookup, caches.workloads.get, asyncio.Lock(), forecasts_of(lookup))
     jobs = JobAnswers(caches, client, standings, job_of, history)
-    questions = QuestionAnswers(caches, job_of, history)
+    questions = QuestionAnswers(caches, job_of, history, compare=shown.compare)
     app = PageApplication(
         answers, jobs, questions, hub, reviews, assets.load(), proxy=proxy, ready=lambda: lookup.synced
     )

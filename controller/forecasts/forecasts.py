@@ -9,12 +9,9 @@ or does not answer, it is started again, and until then what is known grows old.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -23,7 +20,6 @@ from api.names import Condition
 from controller.cache.caches import Caches
 from controller.forecasts.messages import (
     AT_ONCE,
-    LENGTH,
     Answer,
     ArenasGone,
     Arrived,
@@ -34,9 +30,8 @@ from controller.forecasts.messages import (
     RunTimesKnown,
     Starts,
     Workloads,
-    decoded,
-    encoded,
 )
+from controller.forecasts.process import ANSWER_SECONDS, WorkerLostError, WorkerProcess, worker_command
 from controller.kube.log import get_logger
 from core.forecast.accuracy import Record
 from core.forecast.arrivals import NOBODY, ArrivalRates, RecentArrivals
@@ -60,25 +55,8 @@ OLD_SECONDS: Final = 120.0
 """A forecast is made again after this time even if nothing has changed: what runs has run longer."""
 TOO_OLD_SECONDS: Final = 900.0
 """An older forecast is not shown."""
-ANSWER_SECONDS: Final = 300.0
-"""The process is ended when it has not answered for so long."""
 RESTART_SECONDS, LONGEST_RESTART_SECONDS = 1.0, 300.0
-LARGEST_MESSAGE: Final = 64 * 2**20
-_WORKER: Final = (
-    "import sys; sys.path[:] = sys.argv[1:]; from controller.forecasts import worker; sys.exit(worker.main())"
-)
 ERRORS: Final = (0.05, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.0, 5.0)
-
-
-class WorkerLostError(Exception):
-    """The process that makes forecasts has ended, or does not answer."""
-
-
-def worker_command() -> tuple[str, ...]:
-    """Returns what starts the process. It imports from where this one does, in whichever way this one was started: an
-    image and a wheel have the program in a folder of its own, and the working folder may be anyone's.
-    """
-    return sys.executable, "-I", "-c", _WORKER, *(str(Path(each).resolve()) for each in sys.path)
 
 
 class _Seen(NamedTuple):
@@ -116,7 +94,7 @@ class Forecasts:
         self._seen: dict[str, _Seen] = {}
         self._ended: list[tuple[Workload, float]] = []
         self._arrived: list[Workload] = []
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: WorkerProcess | None = None
         self._error = Histogram(
             "seiretsu_forecast_error_ratio",
             "How far the forecast of a start was from the start, as a part of the wait. moment: create (the first one),"
@@ -228,21 +206,20 @@ class Forecasts:
             await asyncio.sleep(wait)
 
     async def _with_process(self) -> None:
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe, start_new_session=True)
+        process = await WorkerProcess.start(self.command)
         self._seen.clear()
         self._ended.clear()
         self._arrived = list(self.recent)
         self._process = process
         try:
-            await self._send(RunTimesKnown(self.run_times.encode(), self.recent.since))
+            await self._worker.send(RunTimesKnown(self.run_times.encode(), self.recent.since))
             while process.returncode is None:
                 spent = await self.look()
                 await asyncio.sleep(max(PAUSE_SECONDS, spent / SHARE - spent))
             raise WorkerLostError(f"it ended with {process.returncode}")
         finally:
             self._process = None
-            await _ended(process)
+            await process.end()
 
     async def look(self) -> float:
         """Asks about every arena that has changed; returns the CPU seconds that the answers took."""
@@ -252,7 +229,7 @@ class Forecasts:
         for name in gone:
             del self._seen[name]
         if gone:
-            await self._send(ArenasGone(gone))
+            await self._worker.send(ArenasGone(gone))
         for name in [each for each in sorted(arenas) if each not in self._seen]:
             if name in self.caches.state.reservations.arenas:  # first answers for all, before better ones for any
                 spent += await self._ask(name, quick=True)
@@ -279,19 +256,19 @@ class Forecasts:
         old = before.workloads if before is not None else {}
         new = [each for key, each in workloads.items() if old.get(key) is not each]
         for place in range(0, len(new), AT_ONCE):
-            await self._send(Workloads(new[place : place + AT_ONCE]))
+            await self._worker.send(Workloads(new[place : place + AT_ONCE]))
         ended, self._ended = self._ended, []
         for place in range(0, len(ended), AT_ONCE):
-            await self._send(Ended(ended[place : place + AT_ONCE]))
+            await self._worker.send(Ended(ended[place : place + AT_ONCE]))
         arrived, self._arrived = self._arrived, []
         for place in range(0, len(arrived), AT_ONCE):
-            await self._send(Arrived(arrived[place : place + AT_ONCE]))
+            await self._worker.send(Arrived(arrived[place : place + AT_ONCE]))
         for place in range(0, max(len(about.waiting), len(about.holding)), AT_ONCE):
             part = slice(place, place + AT_ONCE)
-            await self._send(
+            await self._worker.send(
                 Named([each.key for each in about.waiting[part]], [each.key for each in about.holding[part]])
             )
-        await self._send(Question(_without_workloads(about), seed=int(now), quick=quick, arrivals=self.arrivals))
+        await self._worker.send(Question(_without_workloads(about), seed=int(now), quick=quick, arrivals=self.arrivals))
         spent = await self._answers(name)
         self._seen[name] = _Seen(workloads, about, 0.0 if quick else now)
         return spent
@@ -300,7 +277,7 @@ class Forecasts:
         """Enters what is answered about an arena; returns the CPU seconds."""
         spent = 0.0
         while True:
-            message = await self._receive()
+            message = await self._worker.receive()
             match message:
                 case Starts(starts):
                     for each in starts:
@@ -327,46 +304,10 @@ class Forecasts:
         now = self.clock()
         self._newcomers = {kind: each for kind, each in self._newcomers.items() if now - each.at <= TOO_OLD_SECONDS}
 
-    async def _send(self, message: object) -> None:
-        assert self._process is not None and self._process.stdin is not None
-        for part in encoded(message):
-            self._process.stdin.write(part)
-        await asyncio.wait_for(self._process.stdin.drain(), ANSWER_SECONDS)
-        await asyncio.sleep(0)
-
-    async def _receive(self) -> object:
-        assert self._process is not None and self._process.stdout is not None
-        async with asyncio.timeout(ANSWER_SECONDS):
-            (length,) = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))
-            if length > LARGEST_MESSAGE:
-                raise WorkerLostError(f"a message of {length} bytes")
-            data = await self._process.stdout.readexactly(length)
-        try:
-            return decoded(data)
-        except Exception as error:
-            raise WorkerLostError(f"a message that cannot be read: {error!r}") from error
-
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Ends the process, and waits for that even if it is cancelled meanwhile."""
-    ending = asyncio.ensure_future(_killed(process))
-    try:
-        await asyncio.shield(ending)
-    except asyncio.CancelledError:
-        await ending
-        raise
-
-
-async def _killed(process: asyncio.subprocess.Process) -> None:
-    """What the process has written is read: as long as some of it is not, asyncio waits for the process."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    process.stdin.close()
-    while await process.stdout.read(2**16):
-        pass
-    await process.wait()
+    @property
+    def _worker(self) -> WorkerProcess:
+        assert self._process is not None
+        return self._process
 
 
 def _same(before: _Seen, workloads: Mapping[Key, Workload], about: Situation) -> bool:

@@ -13,9 +13,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from api.objects import Key
+from core.forecast.edits import ObjectEdit
 from core.forecast.newcomers import Kind
 from core.forecast.situation import Situation
 from core.model import Workload
+from core.model.effects import Effects
 from core.model.forecast import StartForecast
 
 LENGTH: Final = struct.Struct("<I")
@@ -65,6 +67,25 @@ class Question(Struct):
     seed: int
     quick: bool = False
     arrivals: bool = False
+
+
+class Compare(Struct):
+    """An edit of a situation whose workloads are those that were named. ``seconds`` is the CPU time for the starts that
+    move, 0 if these are not asked for.
+    """
+
+    about: Situation
+    edit: ObjectEdit
+    seed: int
+    seconds: float
+
+
+class Compared(Struct):
+    """Whom the edit hits; ``starts``: also whose start moves. ``last``: there is no better answer."""
+
+    effects: Effects
+    starts: bool = False
+    last: bool = False
 
 
 class Starts(Struct):

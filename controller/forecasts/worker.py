@@ -22,6 +22,8 @@ from controller.forecasts.messages import (
     Answer,
     ArenasGone,
     Arrived,
+    Compare,
+    Compared,
     Ended,
     Named,
     Newcomers,
@@ -33,6 +35,8 @@ from controller.forecasts.messages import (
     encoded,
 )
 from core.forecast.arrivals import NOBODY, ArrivalRates, RecentArrivals
+from core.forecast.edits import edited
+from core.forecast.effects import effects, with_forecasts
 from core.forecast.forecast import Forecast, forecast_in_steps
 from core.forecast.learned import LearnedRunTimes
 from core.forecast.newcomers import of_newcomers
@@ -78,14 +82,43 @@ class ForecastProcess:
                     self._run_times.add(workload, seconds)
             case Question():
                 self._answer(message)
+            case Compare():
+                self._compare(message)
 
-    def _answer(self, question: Question) -> None:
-        arena = question.about.arena
-        known = self._workloads.get(arena, {}) | {each.key: each for each in self._new}
+    def _complete(self, about: Situation) -> Situation:
+        """Returns a situation with the workloads that were named."""
+        known = self._workloads.get(about.arena, {}) | {each.key: each for each in self._new}
         named, self._new, self._named = self._named, [], Named([], [])
         waiting, holding = (tuple(known[key] for key in keys) for keys in (named.waiting, named.holding))
-        self._workloads[arena] = {each.key: each for each in (*waiting, *holding)}
-        about = replace(question.about, waiting=waiting, holding=holding)
+        self._workloads[about.arena] = {each.key: each for each in (*waiting, *holding)}
+        return replace(about, waiting=waiting, holding=holding)
+
+    def _compare(self, question: Compare) -> None:
+        before = self._complete(question.about)
+        after = edited(before, question.edit)
+        found = effects(before, after)
+        self.send(Compared(found))
+        was, then = (self._starts(about, question, question.seconds / 2) for about in (before, after))
+        equal = max(was.keys() & then.keys(), default=0)  # of as many runs: else chance would move starts
+        if equal:
+            found = with_forecasts(found, [was[equal]], [then[equal]])
+        self.send(Compared(found, starts=equal > 0, last=True))
+
+    def _starts(self, about: Situation, question: Compare, seconds: float) -> dict[int, Forecast]:
+        """Returns the answers that there are in so many seconds, by the number of their runs."""
+        found: dict[int, Forecast] = {}
+        ends = time.process_time() + seconds
+        for step in forecast_in_steps(about, self._run_times.run_time, question.seed) if seconds else ():
+            if step is not None:
+                gc.collect()
+                found[step.runs] = step
+            if time.process_time() > ends:
+                break
+        return found
+
+    def _answer(self, question: Question) -> None:
+        arena, about = question.about.arena, self._complete(question.about)
+        waiting = about.waiting
         began = time.process_time()
         rates = self._arrived.rates(about.local_queues, about.now) if question.arrivals else NOBODY
         found: Forecast | None = None

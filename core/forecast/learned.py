@@ -112,6 +112,11 @@ class Lengths(Struct, gc=False):
         self.counts = bytearray(_halved(self.counts))
 
 
+def compressed(plain: bytes) -> bytes:
+    """Returns what ``encode`` returns, of ``plain`` bytes; may be called in a thread."""
+    return FORMAT + zlib.compress(plain, 6)
+
+
 def _widened(quantiles: tuple[float, ...], missed: float) -> tuple[float, ...]:
     """Returns quantiles whose ends are further from the middle by a part."""
     last = len(quantiles) - 1
@@ -188,12 +193,16 @@ class LearnedRunTimes:
 
     def encode(self) -> bytes:
         """Returns all as bytes, less than 1 MiB."""
+        return compressed(self.plain())
+
+    def plain(self) -> bytes:
+        """Returns all as bytes that are not compressed, which takes longer than all else."""
         parts = []
         for namespace, found in self._classes.items():
             name = namespace.encode()
             parts.append(struct.pack("<HI", len(name), len(found)) + name)
             parts += [_RECORD.pack(key, each.shortest, each.longest, bytes(each.counts)) for key, each in found.items()]
-        return FORMAT + zlib.compress(b"".join(parts), 6)
+        return b"".join(parts)
 
     @classmethod
     def decode(cls, data: bytes, most: int = MOST_CLASSES) -> LearnedRunTimes:

@@ -23,9 +23,13 @@ from app.page.application import PageApplication
 from app.page.assets import FOLDER
 from app.page.stream import GZIP_HEAD
 from app.visibility import FrontProxy
+from controller.forecasts.process import WorkerLostError
 from controller.history.database import FILE, Sqlite
 from controller.history.history import HistoryReader
 from controller.settings import HistorySettings
+from core.forecast.edits import ObjectEdit
+from core.forecast.situation import Situation
+from core.model.effects import Effects
 from core.page import overview
 from core.state.state import State
 from tests.paged_example import USERS, example
@@ -390,9 +394,20 @@ async def test_another_quota_is_played_and_not_written(cluster: PagedCluster) ->
     found = (await browser.get("/api/queues/vision/what-if?edit=nominal/h100/nvidia.com/gpu=16")).json()
     assert [each["job"] for each in found["effects"]["exposed"]["rows"]] == ["train-segmenter"]
     assert '"name":"nvidia.com/gpu","nominalQuota":"16"' in found["patch"]
+    assert found["starts"] is False, "run times are not known here"
     assert not (await browser.get("/api/queues/vision/what-if?edit=nominal/h100/cpu=64")).json()["changed"]
     for wrong in ("edit=x", "edit=nominal/h100/cpu=many", "edit=nominal/a100/cpu=1", "edit=nominal/h100/cpu=-1", ""):
         assert (await browser.get(f"/api/queues/vision/what-if?{wrong}")).status_code == 400, wrong
+
+
+async def test_another_quota_that_cannot_be_played_in_time_says_so() -> None:
+    async def lost(about: Situation, edit: ObjectEdit) -> tuple[Effects, bool]:
+        raise WorkerLostError("there was no answer within 10 s")
+
+    cluster = example()
+    cluster.compare = lost
+    found = await Browser(cluster).get("/api/queues/vision/what-if?edit=nominal/h100/cpu=16")
+    assert (found.status_code, "within 10 s" in found.text) == (503, True)
 
 
 async def test_a_domain_has_what_is_used_and_whose_pods_are_there(cluster: PagedCluster) -> None:

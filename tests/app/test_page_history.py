@@ -25,7 +25,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def questions(cluster: PagedCluster, directory: Path) -> QuestionAnswers:
-    return QuestionAnswers(cluster.caches, str, HistoryReader(HistorySettings(str(directory))), clock=lambda: 5 * HOUR)
+    return QuestionAnswers(
+        cluster.caches,
+        str,
+        HistoryReader(HistorySettings(str(directory))),
+        clock=lambda: 5 * HOUR,
+        compare=cluster.compare,
+    )
 
 
 def rights(cluster: PagedCluster, user: str) -> Rights:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,8 +24,9 @@ from api.resources import CONFIG_MAPS
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.forecasts import forecasts as module
-from controller.forecasts.forecasts import Forecasts, worker_command
+from controller.forecasts.forecasts import Forecasts
 from controller.forecasts.messages import ArenasGone, Arrived, Question, RunTimesKnown
+from controller.forecasts.process import worker_command
 from controller.forecasts.remembered import RememberedRunTimes
 from controller.forecasts.worker import ForecastProcess
 from controller.kube.errors import Conflict, NotFound
@@ -88,7 +90,7 @@ class Place:
         async def answers(name: str) -> float:
             return 0.0
 
-        self.forecasts._send = send  # type: ignore[method-assign]
+        self.forecasts._process = SimpleNamespace(send=send)  # type: ignore[assignment]
         self.forecasts._answers = answers  # type: ignore[method-assign]
         return sent
 
@@ -230,7 +232,6 @@ async def test_with_arrivals_the_process_learns_what_was_created() -> None:
     place.forecasts.arrivals = True
     place.forecasts.connect()
     sent = place.without_a_process()
-    place.forecasts._process = object()  # type: ignore[assignment]
     place.put("third", "1")
     await place.forecasts.look()
     assert [[each.key.name for each in found.workloads] for found in sent if isinstance(found, Arrived)] == [["third"]]

@@ -1,5 +1,5 @@
-// What if quotas of a ClusterQueue were others: whom that hits, from a cycle before the edit and one after it. Nothing is
-// written; the command that makes the change can be copied.
+// What if quotas of a ClusterQueue were others: whom that hits at once, from a cycle before the edit and one after it, and
+// whose start it moves, from two forecasts. Nothing is written; the command that makes the change can be copied.
 
 import { get } from '../api.js';
 import { bar } from '../parts/bar.js';
@@ -60,7 +60,7 @@ export function whatIf({ me, query }) {
   async function play() {
     const number = (asked += 1), wanted = edits();
     if (!wanted.length) return show(result);
-    show(result, h('p', { class: 'loading' }, 'Playing a cycle before and after'));
+    show(result, h('p', { class: 'loading' }, 'Playing before and after, for some seconds at most'));
     try {
       const found = await get(['queues', chosen.queue, 'what-if'], { edit: wanted });
       if (number === asked) draw(found);
@@ -70,13 +70,14 @@ export function whatIf({ me, query }) {
     return undefined;
   }
 
-  function draw({ effects, patch, changed }) {
+  function draw({ effects, patch, changed, starts }) {
     const hits = KINDS.filter(([kind]) => effects[kind].total > 0);
     show(result,
       !changed ? h('p', { class: 'note' }, 'This changes nothing for workloads.')
         : effects.uncounted ? h('p', { class: 'note' }, `${count(effects.running, 'running workload')} and ${count(effects.waiting, 'waiting workload')} are in these cohorts: too many to be played here. seiretsu plan -f plays any number.`)
           : hits.length ? h('ul', { class: 'hits' }, hits.map(([kind, colour, one, many]) => h('li', { class: `hit ${colour}` }, h('b', null, `${count(effects[kind].total, 'workload')} ${effects[kind].total === 1 ? one : many}`), h('ul', { class: 'plain' }, effects[kind].rows.slice(0, 8).map((each) => h('li', null, h('a', { href: jobLink(each) }, `${each.namespace}/${each.job || each.name}`), each.why && h('span', { class: 'dim' }, ` ${each.why}`)))), effects[kind].total > Math.min(8, effects[kind].rows.length) && h('span', { class: 'dim' }, `and ${effects[kind].total - Math.min(8, effects[kind].rows.length)} more`))))
-            : h('p', { class: 'note' }, `No workload notices it: ${count(effects.running, 'running workload')} and ${count(effects.waiting, 'waiting workload')} were looked at.`),
+            : h('p', { class: 'note' }, `No workload ${starts ? 'notices it' : 'is hit at once'}: ${count(effects.running, 'running workload')} and ${count(effects.waiting, 'waiting workload')} were looked at.`),
+      changed && !starts && !effects.uncounted && effects.waiting > 0 && h('p', { class: 'note' }, 'Whose start would move is not known: how long these workloads run has not been learned, or playing them takes too long.'),
       h('h2', { class: 'gap' }, 'The change as a command'), h('p', { class: 'dim' }, 'Nothing is written here. A file in your repository is better, if your queues come from one.'), h('pre', { tabindex: '0' }, patch), copyButton(() => patch, 'Command'));
   }
 

@@ -1,0 +1,54 @@
+"""Another quota is played in a process of its own: whom it hits at once, and whose start it moves."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from msgspec.structs import replace
+
+from api.objects import Key
+from controller.forecasts.comparison import compared
+from controller.forecasts.process import WorkerLostError
+from core.forecast.edits import ObjectEdit, arenas, situations
+from core.forecast.situation import Situation
+from tests.controller.test_forecasts import START, Place
+
+NEXT, THIRD = Key("ns", "next"), Key("ns", "third")
+
+
+def doubled() -> tuple[Place, Situation, ObjectEdit]:
+    """One workload runs, two wait for its quota; what if there were twice as much?"""
+    place = Place()
+    place.put("third", "4")
+    state = place.caches.state
+    old = state.reservations.cluster_queues["cq"]
+    new = replace(old, quotas={fr: replace(quota, nominal=2 * quota.nominal) for fr, quota in old.quotas.items()})
+    edit = ObjectEdit(old, new)
+    before, _ = situations(state, edit, arenas(state, edit), START)
+    return place, before, edit
+
+
+async def test_whose_start_moves_is_known_from_the_run_times() -> None:
+    place, before, edit = doubled()
+    place.learn(600.0)
+    found, starts = await compared(before, edit, place.forecasts.run_times)
+    assert starts
+    assert found.starting == (NEXT,)
+    (moved,) = found.sooner
+    assert moved.key == THIRD
+    assert moved.before == pytest.approx(1200, rel=0.01)
+    assert moved.after == pytest.approx(600, rel=0.01)
+
+
+async def test_without_run_times_it_is_known_who_is_hit_at_once() -> None:
+    _, before, edit = doubled()
+    found, starts = await compared(before, edit)
+    assert (found.starting, found.sooner, starts) == ((NEXT,), (), False)
+
+
+@pytest.mark.parametrize("program", ["", "import sys; sys.stdin.read()"], ids=["it ends", "it does not answer"])
+async def test_no_answer_in_time_is_an_error(program: str) -> None:
+    _, before, edit = doubled()
+    with pytest.raises(WorkerLostError):
+        await compared(before, edit, command=(sys.executable, "-S", "-c", program), seconds=0.5)
