@@ -36,7 +36,7 @@ RELEASE ?=
 # Options of `make soak`: python -m bench.soak --help lists them.
 SOAK ?=
 
-.PHONY: help demo up test test-long full-size soak soak-multikueue check bench oracle format audit image image-test image-lock \
+.PHONY: help demo up test test-long full-size soak soak-multikueue check bench replay oracle format audit image image-test image-lock \
 	test-image-python e2e krew-archive krew version release generate lock tools clean
 .DEFAULT_GOAL := help
 
@@ -83,6 +83,10 @@ bench: tools ## Measure latency, throughput and cost
 	@$(BIN)/python -m bench.floor --share 0.1
 	@$(BIN)/python -m bench.start --queues 500 --workloads 5000
 	@test -z "$(KUEUE_CRD)" || $(BIN)/python -m bench.writes "$(KUEUE_CRD)"
+
+replay: tools ## Record two benches, and decide all their cycles again: none may be decided differently
+	@$(BIN)/python -m bench.recorder --share 0.06 --turns 1
+	@made=$$(mktemp -d) && trap 'rm -r "$$made"' EXIT && $(BIN)/python -m bench.kinds --jobs 66 --record "$$made"
 
 oracle: tools ## Compare with recorded decisions: CYCLE=folder, SCENARIOS=folder; TOPOLOGY=folder, by itself only that
 	@worst=0; run() { $(BIN)/python -m "$$@" || { code=$$?; worst=$$((code > worst ? code : worst)); }; }; \

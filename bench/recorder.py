@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+import ssl
 import statistics
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,8 +26,10 @@ from bench.contention import contend
 from bench.load import LOADS, Load
 from bench.measure import bare_plane, exit_on_sigterm
 from bench.measured import with_token
-from bench.served import served
+from bench.served import hooks_at, served
 from controller.history.recorder import recordings
+from controller.kube import config
+from controller.kube.client import Client
 from core.recording.encoding import decoded
 from core.recording.replay import Replay, ReplayedCycle
 from devcluster.controlplane import ControlPlane
@@ -78,7 +83,23 @@ def turn(plane: ControlPlane, token: Path, scratch: Path, load: Load, recorded: 
         configuration.write_text(json.dumps({**kind, "seiretsu": section(recorded)}))
         options = ("--config", str(configuration))
     with served(token, scratch, *options) as process:
-        return uvloop.run(contend(plane.kubeconfig, load, {"controller": process.pid}, 1800.0))
+        figures = uvloop.run(contend(plane.kubeconfig, load, {"controller": process.pid}, 1800.0))
+        return {**figures, "thread": thread_seconds(plane, scratch)}
+
+
+def thread_seconds(plane: ControlPlane, scratch: Path) -> float:
+    """Returns the CPU time of the recorder's thread, as ``serve`` counts it; 0 without a recorder."""
+
+    async def address() -> str:
+        async with Client(config.load(plane.kubeconfig)) as client:
+            return await hooks_at(client)
+
+    base = uvloop.run(address())
+    trust = ssl.create_default_context(cafile=str(scratch / "certificates" / "ca.crt"))
+    with urllib.request.urlopen(f"{base}/metrics", context=trust, timeout=30) as answer:
+        text = answer.read().decode()
+    found = re.search(r"^seiretsu_recorder_cpu_seconds_total (\S+)$", text, re.M)
+    return float(found[1]) if found is not None else 0.0
 
 
 def main() -> int:
@@ -102,7 +123,8 @@ def main() -> int:
             figures = turn(plane, token, scratch, load, directory if on else None)
             broken += figures["broken"]
             used[on].append(figures["cpu seconds"]["controller"])
-            print(f"{'with' if on else 'without'} the recorder: CPU {used[on][-1]:.2f} s", flush=True)
+            part = f", {figures['thread']:.3f} of them in its thread" if on else ""
+            print(f"{'with' if on else 'without'} the recorder: CPU {used[on][-1]:.2f} s{part}", flush=True)
         found = replayed(directory)
     middle = {on: statistics.median(several) for on, several in used.items()}
     rows = [(f"{'with' if on else 'without'} the recorder", min(used[on]), middle[on], max(used[on])) for on in used]
