@@ -113,6 +113,20 @@ class Arena:
             for capacity, amounts in self._limiting(held.usage):
                 capacity.add(held.cluster_queue, amounts)
 
+    def renew_further(self, kinds: tuple[CapacityKind, ...], further: dict[str, FurtherCapacity]) -> None:
+        """Has these capacities beside quota in place of those that it has, with the usage of its reservations."""
+        before, self.kinds, self.further = self.further, kinds, further
+        for name, capacity in further.items():
+            capacity.refill(
+                (
+                    (held.cluster_queue, held.usage.further[name])
+                    for queue in self.queues.values()
+                    for held in queue.reserved.values()
+                    if name in held.usage.further
+                ),
+                before.get(name),
+            )
+
     def release(self, key: Key, cluster_queue: str) -> Reservation | None:
         """Stops counting a reservation."""
         held = self.quota.release(key, cluster_queue)

@@ -74,6 +74,11 @@ class FurtherCapacity(Capacity[Hashable], Protocol):
     def copy(self) -> FurtherCapacity:
         """Returns the same capacity with separate usage."""
 
+    def refill(self, held: Iterable[tuple[str, Amounts]], before: FurtherCapacity | None) -> None:
+        """Counts what all workloads of the arena hold, by ClusterQueue. ``before`` is the capacity in whose place this
+        one is, and has counted the same.
+        """
+
     def place(
         self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False
     ) -> Admission | Shortage:

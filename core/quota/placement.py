@@ -8,7 +8,7 @@ KEP 2724.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -39,11 +39,11 @@ from core.model import (
 from core.model.owner import GROUP
 from core.model.policy import TopologyPolicy
 from core.model.workload import COMMON
-from core.quota.capacity import Amounts, Shortage
+from core.quota.capacity import Amounts, FurtherCapacity, Shortage
 from core.quota.members import Member, Members, members
 from core.quota.reservations import put
 from core.quota.usage import Reservation
-from core.topology import Asked, Domains, Misfit, Options, has_room, is_known, place, prepare, replacement
+from core.topology import Asked, Domains, Misfit, Options, has_room, is_known, place, place_one, prepare, replacement
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree, tolerable
 from core.topology.spread import Spread, unit
@@ -80,7 +80,7 @@ class _Known(Struct, gc=False):
     rules: _Rules
     proposed: PodSetAssignment
     flavor: str
-    asked: list[Asked]
+    asked: Asked
     last: PodSetAssignment | None = None
 
     def holds(self, workload: Workload, admission: Admission, rules: _Rules) -> bool:
@@ -278,6 +278,31 @@ class PlacementCapacity:
         for place_, count in amounts.items():
             self._count(place_, -count)
 
+    def refill(self, held: Iterable[tuple[str, Amounts]], before: FurtherCapacity | None) -> None:
+        """Counts what workloads hold; only on the leaves that were not there before, if the flavors are the same."""
+        new = self._taken_over(before) if isinstance(before, PlacementCapacity) else None
+        if new is None:
+            for cluster_queue, amounts in held:
+                self.add(cluster_queue, amounts)
+            return
+        leaves = frozenset[tuple[str, ...]]().union(*new.values())
+        for _, amounts in held if leaves else ():
+            for key, count in amounts.items():
+                if isinstance(key, Place) and key.values in leaves:
+                    for name in self._together.get(key.flavor, ()):
+                        if key.values in new[name]:
+                            self._domains[name].add(key.values, dict(key.requests), count)
+
+    def _taken_over(self, before: PlacementCapacity) -> dict[str, Set[tuple[str, ...]]] | None:
+        """Takes over the usage of another capacity; returns by flavor the leaves that it did not have. None if it has
+        counted other things.
+        """
+        if self._policy.spreading or self._together != before._together:
+            return None
+        if any(each.tree.levels != before._domains[name].tree.levels for name, each in self._domains.items()):
+            return None
+        return {name: each.take_over(before._domains[name]) for name, each in self._domains.items()}
+
     def adopt(self, trees: Mapping[str, Tree]) -> None:
         """From now on the nodes of these flavors are those of these trees; what is used stays. Domains that are about
         to be made again, because their flavor's were, are left as they are.
@@ -363,7 +388,7 @@ class PlacementCapacity:
         plain = replaced is None and not empty and workload.rare is COMMON
         known = self._known.get(id(workload.pod_sets)) if plain else None
         if known is not None and known.holds(workload, admission, rules):
-            (topology,) = place(self._domains[known.flavor], known.asked, self._options).values()
+            topology = place_one(self._domains[known.flavor], known.asked, self._options)
             if not isinstance(topology, Misfit):
                 return known.completed(admission, topology)
         asked, delayed = self._asked(workload, admission, rules, replaced)
@@ -374,7 +399,7 @@ class PlacementCapacity:
         elif plain and len(admission.pod_sets) == 1 and len(asked) == 1 and not rules.provisioned:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            ((flavor, pods),) = asked.items()
+            ((flavor, (pods,)),) = asked.items()
             self._known[id(workload.pod_sets)] = _Known(workload.pod_sets, rules, admission.pod_sets[0], flavor, pods)
         if replaced is None or "topology" not in replaced.usage.further:
             found = self._placed(workload, asked, empty=empty)

@@ -147,12 +147,9 @@ class Reservations:
     def _fill_outdated(self) -> None:
         for name in sorted(self._outdated & self._arenas.keys()):
             arena = self._writable(next(iter(self._arenas[name].queues)))
-            arena.kinds, arena.further = self._further(arena.quota)
+            arena.renew_further(*self._further(arena.quota))
             arena.generation += 1
             arena.totals += 1
-            for queue in arena.queues.values():
-                for held in queue.reserved.values():
-                    arena.count_further(held)
             self._rebuilt.add(name)
         self._outdated.clear()
 

@@ -7,7 +7,7 @@ this package. It decides on values of the model only: quota, the cycle and API o
 """
 
 from core.topology.nodes import Domains
-from core.topology.place import has_room, is_known, is_quick, place, prepare
+from core.topology.place import has_room, is_known, is_quick, place, place_one, prepare
 from core.topology.replace import replacement
 from core.topology.request import Asked, Misfit, Options
 
@@ -20,6 +20,7 @@ __all__ = [
     "is_known",
     "is_quick",
     "place",
+    "place_one",
     "prepare",
     "replacement",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -210,6 +210,22 @@ class Domains:
         page[place] = used
         self._pages[number] = page
         self.answers = self.answers.after(leaf) if count > 0 else Answers()
+
+    def take_over(self, before: Domains) -> Set[tuple[str, ...]]:
+        """Takes over the usage of domains with the same levels; returns the leaves that these did not have. Here
+        nothing is used yet. Costs the leaves on which something is used.
+        """
+        numbers, old = self.tree.numbers, before.tree
+        changed: dict[int, list[Requests]] = {}
+        for leaf, used in enumerate(itertools.chain.from_iterable(before.pages)):
+            now = numbers.get(old.values(leaf)) if used else None
+            if now is not None:
+                page, place = divmod(now, PAGE)
+                if page not in changed:
+                    changed[page] = self._pages[page] = self._pages[page].copy()
+                changed[page][place] = used
+        self.answers = Answers()
+        return numbers.keys() - old.numbers.keys()
 
     def adopt(self, tree: Tree) -> None:
         """From now on the tree is this one, which has other leaves under the same numbers."""

@@ -56,7 +56,7 @@ def place(
     """
     here = domains.empty() if empty else domains
     if len(requests) == 1 and not requests[0].updates and requests[0].previous is None and requests[0].spread is None:
-        return {requests[0].pod_set.name: _answer(here, requests[0], options)}
+        return {requests[0].pod_set.name: place_one(here, requests[0], options)}
     here = here.copy()
     found: dict[str, TopologyAssignment | Misfit] = {}
     for group in _groups(requests):
@@ -139,9 +139,10 @@ class _Answer(NamedTuple):
     needed: tuple[tuple[str, int], ...] = ()
 
 
-def _answer(domains: Domains, asked: Asked, options: Options) -> TopologyAssignment | Misfit:
-    """The assignment of one pod set, or why it does not fit, as it was found for an equal one if nothing has changed
-    since. Equal pod sets of many workloads are one value (``core.wire.decode``).
+def place_one(domains: Domains, asked: Asked, options: Options) -> TopologyAssignment | Misfit:
+    """As ``place`` for one pod set of which nothing depends on admission checks or other workloads: its assignment, or
+    why it does not fit, as it was found for an equal one if nothing has changed since. Equal pod sets of many workloads
+    are one value (``core.wire.decode``).
 
     If nothing has changed but that pods were added on the one leaf of the assignment, and it holds these too, they go
     there: it was the one with the least room that is enough, as were the domains above it, and has less room now.

@@ -6,7 +6,7 @@ choice of the desk is part of the admission, as a placement in a topology is.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pytest
@@ -85,6 +85,10 @@ class Licences:
     def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
         return iter(())
 
+    def refill(self, held: Iterable[tuple[str, Amounts]], before: object) -> None:
+        for queue, amounts in held:
+            self.add(queue, amounts)
+
     def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
         return not isinstance(self.place(workload, admission, replaced=replaced), Shortage)
 
@@ -147,6 +151,10 @@ class Desks:
 
     def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
         return iter(())
+
+    def refill(self, held: Iterable[tuple[str, Amounts]], before: object) -> None:
+        for queue, amounts in held:
+            self.add(queue, amounts)
 
     def has_room(self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None) -> bool:
         return not isinstance(self.place(workload, admission, replaced=replaced), Shortage)

@@ -45,6 +45,7 @@ from core.quota.placement import PlacementCapacity
 from core.scheduling.cycle import schedule
 from core.state.drain import drain, drain_in_steps
 from core.state.state import State
+from core.topology import Domains
 from core.topology import counts as topology_counts
 from tests.builders import CPU, FAIR, NOW, cluster_queue, cycle, put, workload
 from tests.core.worlds import admitted
@@ -250,6 +251,25 @@ def test_a_node_that_comes_back_has_the_pods_that_were_on_it() -> None:
     assert used(found) == {}
     found.set_node("n1", node("n1", 4))
     assert used(found) == {"n1": 2}
+    found.check()
+
+
+def test_a_node_that_was_never_there_has_only_what_runs_on_it_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its domains have other numbers then; a cluster that grows has many such nodes, and thousands of workloads."""
+    found = world(queue("a", "tas", "same"), nodes=(node("n1", 4), node("n3", 4, rack="r3")))
+    put(found, *(runs(asks(f"w{n}", 1), {f"n{n}": 1}, flavor="same" if n == 2 else "tas") for n in (1, 2, 3)))
+    assert used(found) == {"n1": 1, "n3": 1}
+    counted: list[tuple[str, ...]] = []
+    add = Domains.add
+
+    def noted(self: Domains, values: tuple[str, ...], requests: model.Requests, count: int) -> None:
+        counted.append(values)
+        add(self, values, requests, count)
+
+    monkeypatch.setattr(Domains, "add", noted)
+    found.set_node("n2", node("n2", 4, rack="r2"))
+    assert used(found) == {"n1": 1, "n2": 1, "n3": 1}
+    assert set(counted) == {("n2",)}
     found.check()
 
 
