@@ -22,6 +22,7 @@ _ON: Final = frozenset(
         "FinishOrphanedWorkloads",
         "FlavorFungibility",
         "FlavorFungibilityPreserveScanProgress",
+        "KueueDRADeviceFeasibility",
         "KueueDRAIntegration",
         "KueueDRAIntegrationExtendedResource",
         "KueueDRAIntegrationPartitionableDevices",

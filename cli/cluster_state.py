@@ -16,6 +16,8 @@ from controller.cache.caches import Caches
 from controller.run.watched import WATCHED
 from controller.scheduling.usage import consumed_of
 from controller.settings import ControllerSettings
+from core.devices.inventory import EVERY_NODE, Inventory
+from core.devices.matching import completed
 from core.guard.pods import asks_for_topology, used_of_node
 from core.jobs import meta
 from core.model import Key, Requests, Workload
@@ -35,6 +37,7 @@ class ClusterState:
         self.settings = settings or ControllerSettings()
         self.caches = Caches(State(self.settings.policy), WATCHED, self.settings.reading)
         self.caches.started = True
+        self.caches.reequip = self._equip
         self.state = self.caches.state
         self._others = OtherPods()
         self._pods: set[str] = set()
@@ -60,7 +63,7 @@ class ClusterState:
             self.namespace(metadata["name"], metadata.get("labels") or {})
         elif kind == NODES.kind:
             self.caches.enter(raw, NODES)
-            self.state.set_node(metadata["name"], decode.node(raw))
+            self._equip((metadata["name"],))
         elif kind == PODS.kind:
             self._pod(raw)
         elif resource is not None:
@@ -71,6 +74,16 @@ class ClusterState:
                 self.state.local_queue_usage.set_consumed(key_of(raw), consumed)
         if metadata.get("namespace") and metadata["namespace"] not in self.state.namespaces:
             self.namespace(metadata["namespace"])
+
+    def _equip(self, names: tuple[str, ...]) -> None:
+        """Enters nodes with their devices."""
+        devices = self.caches.devices
+        nodes = self.caches.nodes
+        found = tuple(nodes) if EVERY_NODE in names else [nodes.get(Key("", name)) for name in names]
+        for node in found:
+            if node is not None:
+                equipped = completed(devices.equipped(node)) if isinstance(devices, Inventory) else node
+                self.state.set_node(node.name, equipped)
 
     def _pod(self, raw: Raw) -> None:
         """A pod on a node: if no Workload accounts for it there, it takes room from those that are placed."""

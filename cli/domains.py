@@ -134,7 +134,7 @@ def by_domain(domains: Domains, assignment: TopologyAssignment) -> dict[int, int
 
 
 def _per_pod(workload: Workload, name: str) -> Requests:
-    return next((each.per_pod for each in workload.pod_sets if each.name == name), {})
+    return next((each.on_node for each in workload.pod_sets if each.name == name), {})
 
 
 def _capacity(domains: Domains, level: int, number: int) -> Requests:

@@ -172,6 +172,8 @@ class Caches:
         self._contexts: dict[str, WorkloadContext] = {}
         self.devices = self._reading.device_counts()
         """What the claims of pods are counted against."""
+        self.reequip: Callable[[tuple[str, ...]], None] = lambda nodes: None
+        """Called with the names of nodes whose devices have changed; ``EVERY_NODE`` are all."""
         self._to_count: dict[str, dict[Key, None]] = {}
         """ResourceClaimTemplates by namespace whose Workloads are to be read again."""
         self._overheads: Mapping[str, pod_requests.Quantities] | None = None
@@ -368,6 +370,7 @@ class Caches:
             name = either(old, new)["metadata"]["name"]
             affected = self.devices.set_class(name, new["value"] if new else None)
             self._count_again(affected.templates)
+            self.reequip(affected.nodes)
             if affected.resources and self.decoded:
                 self.in_steps(("devices", affected.resources), partial(self._requesting, affected.resources))
 
@@ -375,7 +378,9 @@ class Caches:
         """A ResourceSlice changed: Workloads with selectors of devices are counted again."""
         if isinstance(self.devices, Inventory):
             name = either(old, new)["metadata"]["name"]
-            self._count_again(self.devices.set_slice(name, new["value"] if new else None).templates)
+            affected = self.devices.set_slice(name, new["value"] if new else None)
+            self._count_again(affected.templates)
+            self.reequip(affected.nodes)
 
     def claim_template_changed(self, old: Raw | None, new: Raw | None) -> None:
         """A ResourceClaimTemplate changed: Workloads with pods that refer to it are counted again."""

@@ -2,7 +2,8 @@
 
 Nothing is followed and nothing is counted until a ResourceFlavor names a Topology. Then the pods on all nodes are
 followed, with the guard's watch. State gets the first node when all nodes and pods are known: with a part of the pods,
-nodes would seem to have room that they have not. From then on it gets what placement depends on, and no heartbeats.
+nodes would seem to have room that they have not. From then on it gets what placement depends on, and no heartbeats:
+also the devices of a node, as one more of the resources that it has.
 
 Pods that ask for a topology are not counted: their Workload is. Everybody may annotate pods, so that holds only for
 pods that name a Workload which exists and is placed; whether it has quota for them is what the guard looks after.
@@ -13,7 +14,7 @@ domain there count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import structlog
@@ -22,6 +23,7 @@ from api import resources
 from controller.cache.caches import Caches
 from controller.kube.store import SLICE
 from controller.reconcilers.living import LivingPods
+from core.devices.inventory import EVERY_NODE, Inventory
 from core.guard.domains import unassigned
 from core.guard.pods import RunningPod
 from core.jobs import meta
@@ -123,7 +125,9 @@ class TopologyNodes:
         yield from self.caches.observe(self._workload)
         yield from self.pods.catch_up(self._pod)
         yield from self.flush()
+        yield from self._equip([node.name for node in self.caches.nodes])
         yield from self.caches.nodes.catch_up(self._node)
+        self.caches.reequip = self._reequip
 
     def flush(self) -> Iterator[None]:
         """Enters what other pods use on the nodes where that has changed, in steps; also before the scheduler decides,
@@ -150,9 +154,36 @@ class TopologyNodes:
             return
         either = new or old
         assert either is not None
-        self.caches.state.set_node(either.name, new)
+        if new is None:
+            self.caches.state.set_node(either.name, None)
+        else:
+            for _ in self._enter(new):
+                pass
         if self.known.is_set():
             self._wake()
+
+    def _enter(self, node: Node) -> Iterator[None]:
+        """Enters a node with its devices, in steps; what selectors match is remembered from one time to the next."""
+        devices = self.caches.devices
+        equipped = (yield from devices.equipped(node)) if isinstance(devices, Inventory) else node
+        self.caches.state.set_node(node.name, equipped)
+
+    def _reequip(self, names: Iterable[str]) -> None:
+        """The devices of nodes have changed."""
+        for name in names:
+            self.caches.in_steps(("devices of nodes", name), lambda name=name: self._equipping(name))
+
+    def _equipping(self, name: str) -> Iterator[None]:
+        yield from self._equip([name] if name != EVERY_NODE else [node.name for node in self.caches.nodes])
+        self._wake()
+
+    def _equip(self, names: Iterable[str]) -> Iterator[None]:
+        for place, name in enumerate(names, start=1):
+            node = self.caches.nodes.get(Key("", name))
+            if node is not None:
+                yield from self._enter(node)
+            if not place % SLICE:
+                yield
 
     def _pod(self, old: RunningPod | None, new: RunningPod | None) -> None:
         if old is not None and new is not None and _same(old, new):

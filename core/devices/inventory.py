@@ -17,6 +17,8 @@ from core.devices.extended import ContainerRequests, Extended, extended, resourc
 from core.devices.mapping import DeviceRules
 from core.devices.matching import Matching, Steps
 from core.devices.model import ClaimTemplate, DeviceClass, DeviceRequest, Slice
+from core.devices.nodes import countable, devices_of, with_devices
+from core.model import Node
 
 CLAIMS_NOT_SUPPORTED: Final = "KueueDRAIntegration feature does not support use of resource claims"
 DISABLED: Final = "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled"
@@ -52,13 +54,21 @@ class DeviceCharge:
     replaced: tuple[frozenset[str], ...] = ()
     errors: tuple[FieldError, ...] = ()
     problem: str = ""
+    whole: tuple[Mapping[str, int] | None, ...] = ()
+    """Of the amounts, those that are numbers of devices: nodes have so many of them. None if that is not looked at."""
+
+
+EVERY_NODE: Final = ""
 
 
 class Affected(NamedTuple):
-    """What a change concerns: the claims of templates, and the workloads that request extended resources."""
+    """What a change concerns: the claims of templates, the workloads that request extended resources, and the nodes
+    that have other devices than before (``EVERY_NODE`` are all).
+    """
 
     templates: tuple[Key, ...] = ()
     resources: frozenset[str] = frozenset()
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,8 @@ class Inventory:
         self._answers: dict[Key, ClaimCount] = {}
         """Of templates that some workload has asked for."""
         self._matching = Matching()
+        self._by_node: dict[str, dict[str, None]] = {}
+        """The names of slices by their node, in no order; those that are of no single node by ``EVERY_NODE``."""
         self._problems: dict[str, str] = {}
         """One copy of each text: all workloads with the same mistake have it."""
         self._cluster: DeviceCluster | None = None
@@ -116,7 +128,7 @@ class Inventory:
             else:
                 self.extended[resource] = found
         dropped = [key for key, answer in self._answers.items() if name in answer.classes]
-        return Affected(self._dropped(dropped), frozenset(named))
+        return Affected(self._dropped(dropped), frozenset(named), (EVERY_NODE,))
 
     def set_slice(self, name: str, device_slice: Slice | None) -> Affected:
         """A slice was created, changed, or (None) deleted."""
@@ -125,9 +137,33 @@ class Inventory:
             self.slices[name] = device_slice
         if old == device_slice:
             return Affected()
+        for each in (old, device_slice):
+            if each is not None:
+                names = self._by_node.setdefault(each.node, {})
+                names.pop(name, None)
+                if each is device_slice:
+                    names[name] = None
+                if not names:
+                    del self._by_node[each.node]
         self._cluster = None
         self._matching.forget(name)
-        return Affected(self._dropped([key for key, answer in self._answers.items() if answer.on_devices]))
+        dropped = self._dropped([key for key, answer in self._answers.items() if answer.on_devices])
+        return Affected(dropped, nodes=tuple(sorted({each.node for each in (old, device_slice) if each is not None})))
+
+    def whole(self) -> frozenset[str]:
+        """Returns the resources that are numbers of devices, which nodes have."""
+        return frozenset(countable(self._view())) if self.rules.on_nodes else frozenset()
+
+    def equipped(self, node: Node) -> Steps[Node]:
+        """Returns a node with its devices among what pods can use of it, by resource, and with those that are of no
+        single node: any may get them. Only resources that count by device.
+        """
+        if not self.rules.on_nodes:
+            return node
+        names = sorted((*self._by_node.get(node.name, ()), *self._by_node.get(EVERY_NODE, ())))
+        view = self._view()
+        found = yield from devices_of([self.slices[name] for name in names], view)
+        return with_devices(node, found, view)
 
     def _dropped(self, keys: Iterable[Key]) -> tuple[Key, ...]:
         keys = tuple(keys)
@@ -188,22 +224,26 @@ class Inventory:
         if any(claim for pod in pods for _, claim in pod.claims):
             return DeviceCharge(problem=CLAIMS_NOT_SUPPORTED)
         amounts: list[dict[str, int]] = [{} for _ in pods]
+        whole: list[dict[str, int]] = [{} for _ in pods]
         found, errors = self._claims(namespace, pods)
         if errors:
             return self._failed(errors)
         if found is None:
             return DeviceCharge(problem=NOT_COUNTED_YET)
-        _add(amounts, [[each.devices.amounts for each in claims] for claims in found])
+        for total in (amounts, whole):
+            _add(total, [[each.devices.amounts for each in claims] for claims in found])
         standing = [extended(pod.init, pod.main, self.extended, self.rules) for pod in pods]
         if errors := _located_in_pods(standing):
             return self._failed(errors)
-        _add(amounts, [[each.amounts] for each in standing])
+        for total in (amounts, whole):
+            _add(total, [[each.amounts] for each in standing])
         for kind in ("counters", "capacities"):
             counted = [[getattr(each, kind) for each in claims] for claims in found]
             if errors := _first_errors(pods, counted):
                 return self._failed(errors)
             _add(amounts, [[each.amounts for each in claims] for claims in counted])
-        return DeviceCharge(tuple(amounts), tuple(each.replaced for each in standing))
+        on_nodes = tuple(each if self.rules.on_nodes else None for each in whole)
+        return DeviceCharge(tuple(amounts), tuple(each.replaced for each in standing), whole=on_nodes)
 
     def _failed(self, errors: Sequence[FieldError]) -> DeviceCharge:
         if len(self._problems) >= MOST_PROBLEMS:

@@ -27,7 +27,8 @@ class DeviceRules:
 
     ``resources`` has the resource of each device class, ``counters`` and ``capacities`` the sources of those that are
     not counted by device. ``extended`` is KueueDRAIntegrationExtendedResource, ``partitionable``
-    KueueDRAIntegrationPartitionableDevices, ``consumable`` KueueDRAIntegrationConsumableCapacity.
+    KueueDRAIntegrationPartitionableDevices, ``consumable`` KueueDRAIntegrationConsumableCapacity, ``on_nodes``
+    KueueDRADeviceFeasibility.
     """
 
     resources: Mapping[str, str] = field(default_factory=dict)
@@ -36,6 +37,7 @@ class DeviceRules:
     extended: bool = True
     partitionable: bool = True
     consumable: bool = False
+    on_nodes: bool = True
 
     def by_counter(self, device_class: str) -> tuple[Source, ...]:
         """The counters by which devices of this class count; none if they count by device."""
@@ -69,6 +71,7 @@ def device_rules(mappings: Iterable[Raw], gates: Gates) -> DeviceRules:
         extended=enabled("KueueDRAIntegrationExtendedResource", gates),
         partitionable=enabled("KueueDRAIntegrationPartitionableDevices", gates),
         consumable=enabled("KueueDRAIntegrationConsumableCapacity", gates),
+        on_nodes=enabled("KueueDRADeviceFeasibility", gates),
     )
 
 

@@ -16,6 +16,17 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 """Yields before a step takes a millisecond, and returns a result."""
 
+
+def completed(steps: Steps[T]) -> T:
+    """Returns the result of steps, all of them at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+
 AT_ONCE = 1000
 """Steps of evaluations before others may run: half a millisecond. A device whose result is known counts as one, and
 each evaluation as two more than its steps.
@@ -92,13 +103,17 @@ def _result(selector: DeviceSelector | str, device: Device, spent: list[int]) ->
 
 def pools(slices: Iterable[Slice], driver: str) -> list[list[Slice]]:
     """Returns the complete pools of a driver by name, each with the slices of its newest generation."""
-    found: dict[str, list[Slice]] = {}
+    found = newest(each for each in slices if each.driver == driver)
+    return [pool for _, pool in sorted(found.items()) if len(pool) == pool[0].slices]
+
+
+def newest(slices: Iterable[Slice]) -> dict[tuple[str, str], list[Slice]]:
+    """Returns the slices of the newest generation of each pool, by driver and name."""
+    found: dict[tuple[str, str], list[Slice]] = {}
     for each in slices:
-        if each.driver != driver:
-            continue
-        pool = found.setdefault(each.pool, [])
+        pool = found.setdefault((each.driver, each.pool), [])
         if pool and each.generation > pool[0].generation:
             pool.clear()
         if not pool or each.generation == pool[0].generation:
             pool.append(each)
-    return [pool for _, pool in sorted(found.items()) if len(pool) == pool[0].slices]
+    return found

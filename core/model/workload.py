@@ -55,7 +55,8 @@ class PodSet(Struct, frozen=True, gc=False):
     """Pods of one shape. ``requests`` are per pod and effective, with overhead, LimitRange and transformations.
 
     ``topology`` is absent where nothing is asked for. ``own`` are the effective requests of the pod template without
-    transformations, which is what a pod uses of a node; None where they are equal to ``requests``.
+    transformations, which is what a pod uses of a node; None where they are equal to ``requests``. ``with_devices`` is
+    the same with the devices that it takes of a node, where it takes any.
     """
 
     name: str
@@ -65,11 +66,17 @@ class PodSet(Struct, frozen=True, gc=False):
     placement: Placement = ANYWHERE
     topology: TopologyRequest | None = None
     own: Requests | None = None
+    with_devices: Requests | None = None
 
     @property
     def per_pod(self) -> Requests:
-        """What one pod uses of its node, without the pod itself (``pods: 1``)."""
+        """What the containers of one pod request, without the pod itself (``pods: 1``)."""
         return self.requests if self.own is None else self.own
+
+    @property
+    def on_node(self) -> Requests:
+        """What one pod takes of its node, without the pod itself."""
+        return self.per_pod if self.with_devices is None else self.with_devices
 
 
 class PodSetAssignment(Struct, frozen=True, gc=False):

@@ -124,6 +124,7 @@ def shape(pod_set: PodSet, reclaimable: int = 0) -> Hashable:
         _placement(pod_set.placement),
         pod_set.topology,
         None if pod_set.own is None else tuple(sorted(pod_set.own.items())),
+        None if pod_set.with_devices is None else tuple(sorted(pod_set.with_devices.items())),
     )
 
 

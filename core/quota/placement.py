@@ -161,7 +161,7 @@ class PlacementKind:
             pod_sets = pod_sets or {pod_set.name: pod_set for pod_set in workload.pod_sets}
             if given.name not in pod_sets:
                 continue
-            requests = tuple(sorted(pod_sets[given.name].per_pod.items()))
+            requests = tuple(sorted(pod_sets[given.name].on_node.items()))
             for flavor in sorted(set(given.flavors.values())):  # those without topology are ignored where it is counted
                 for domain in given.topology.domains:
                     key = Place(flavor, domain.values, requests)

@@ -58,7 +58,7 @@ class Asked(Struct, frozen=True, gc=False):
     @property
     def per_pod(self) -> Requests:
         """What one pod uses, without the pod itself."""
-        return self.pod_set.per_pod
+        return self.pod_set.on_node
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from api.topology_spreading import REQUIRED, SpreadingValue
 from api.topology_spreading import errors as spreading_errors
 from api.topology_spreading import parsed as parsed_spreading
 from core import model
+from core.devices.inventory import Inventory
 from core.model import (
     ANYWHERE,
     NODE_NAME,
@@ -270,6 +271,8 @@ def workload(raw: Raw, context: WorkloadContext, before: model.Workload | None =
     )
     if not claims or found.admission is None:
         return found
+    if uncounted and isinstance(counts, Inventory):
+        found = model.workload.replace(found, pod_sets=devices.as_admitted(pod_sets, found.admission, counts))
     more = devices.outgrown(key.namespace, _templates(pod_sets, spec.get("podSets") or ()), found, context.rules)
     return model.workload.replace(found, outgrown=more) if more else found
 
@@ -480,7 +483,10 @@ def _with_devices(
     charge = devices.charge(namespace, pods, pod_sets, context.rules)
     if charge is None or charge.problem or not any((*charge.amounts, *charge.replaced)):
         return pod_sets, charge.problem if charge is not None else ""
-    shape = [(sorted(more.items()), sorted(less)) for more, less in zip(charge.amounts, charge.replaced, strict=True)]
+    shape = [
+        (sorted(more.items()), sorted(less), sorted(whole.items()) if whole is not None else None)
+        for more, less, whole in zip(charge.amounts, charge.replaced, charge.whole, strict=True)
+    ]
     name = _encode([[_shape(raw) for raw in raws], shape])
     known = context.pod_sets.get(name)
     if known is None:

@@ -13,7 +13,7 @@ import msgspec
 from api import quantity
 from api.names import Condition
 from core.devices.inventory import NOT_COUNTED_YET, DeviceCharge, Inventory, PodClaims
-from core.model import Key, PodSet, Raw, Workload
+from core.model import Admission, Key, PodSet, Raw, Workload
 from core.wire.pod_requests import RequestRules, containers
 from core.wire.timestamps import maybe_epoch
 
@@ -55,7 +55,30 @@ def charge(
 
 def counted(pod_sets: Iterable[PodSet], found: DeviceCharge) -> tuple[PodSet, ...]:
     """Returns the pod sets with what their devices count for, which must be known."""
-    return tuple(_counted(*each) for each in zip(pod_sets, found.amounts, found.replaced, strict=True))
+    return tuple(_counted(*each) for each in zip(pod_sets, found.amounts, found.replaced, found.whole, strict=True))
+
+
+def as_admitted(pod_sets: Iterable[PodSet], admission: Admission, inventory: Inventory) -> tuple[PodSet, ...]:
+    """Returns the pod sets of an admitted Workload whose claims cannot be counted any more (e.g. because the template
+    was deleted) with the devices for which it was admitted: its pods use them.
+    """
+    given = {each.name: each for each in admission.pod_sets}
+    resources = inventory.whole()
+    return tuple(
+        _using(pod_set, {name: amount // of.count for name, amount in of.usage.items() if name in resources})
+        if (of := given.get(pod_set.name)) is not None and of.count
+        else pod_set
+        for pod_set in pod_sets
+    )
+
+
+def _using(pod_set: PodSet, devices: Mapping[str, int], without: frozenset[str] = frozenset()) -> PodSet:
+    if not devices and pod_set.per_pod.keys().isdisjoint(without):
+        return pod_set
+    more = {name: amount for name, amount in pod_set.per_pod.items() if name not in without}
+    for name, amount in devices.items():
+        more[name] = more.get(name, 0) + amount
+    return msgspec.structs.replace(pod_set, with_devices={name: more[name] for name in sorted(more)})
 
 
 def outgrown(namespace: str, pods: Sequence[PodTemplate], workload: Workload, rules: RequestRules) -> str:
@@ -87,11 +110,14 @@ def outgrown(namespace: str, pods: Sequence[PodTemplate], workload: Workload, ru
     return ""
 
 
-def _counted(pod_set: PodSet, more: Mapping[str, int], less: frozenset[str]) -> PodSet:
+def _counted(pod_set: PodSet, more: Mapping[str, int], less: frozenset[str], whole: Mapping[str, int] | None) -> PodSet:
     if not more and not less:
         return pod_set
     requests = {name: amount for name, amount in pod_set.requests.items() if name not in less}
     for resource, amount in more.items():
         requests[resource] = requests.get(resource, 0) + amount * (1000 if resource == quantity.CPU else 1)
     ordered = {name: requests[name] for name in sorted(requests)}
-    return msgspec.structs.replace(pod_set, requests=ordered, own=pod_set.per_pod)
+    charged = msgspec.structs.replace(pod_set, requests=ordered, own=pod_set.per_pod)
+    if whole is None:
+        return charged
+    return _using(charged, {name: amount for name, amount in whole.items() if name != quantity.CPU}, less)

@@ -106,6 +106,90 @@ def test_devices_count_as_the_configuration_maps_their_classes(tmp_path: Path) -
     assert peaks["example.com/gpus"] == "2"
 
 
+TOPOLOGY_WITH_DEVICES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Topology
+metadata: {name: hosts}
+spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: racks}
+spec: {topologyName: hosts, nodeLabels: {pool: a}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu, example.com/gpus]
+    flavors: [{name: racks, resources: [{name: cpu, nominalQuota: 9}, {name: example.com/gpus, nominalQuota: 9}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: main, namespace: team}
+spec: {clusterQueue: team}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec: {selectors: [{cel: {expression: device.driver == 'gpu.example.com'}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: of-n2}
+spec:
+  driver: gpu.example.com
+  nodeName: n2
+  pool: {name: n2, generation: 1, resourceSliceCount: 1}
+  devices: [{name: a}, {name: b}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: two, namespace: team}
+spec: {spec: {devices: {requests: [{name: gpus, exactly: {deviceClassName: gpu.example.com, count: 2}}]}}}
+"""
+A_NODE = """
+---
+apiVersion: v1
+kind: Node
+metadata: {name: %s, labels: {kubernetes.io/hostname: %s, rack: r, pool: a}}
+status: {allocatable: {cpu: 8, pods: 110}, conditions: [{type: Ready, status: "True"}]}
+"""
+A_CLAIMING_JOB = """
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: %s
+  namespace: team
+  labels: {kueue.x-k8s.io/queue-name: main}
+spec:
+  template:
+    metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}}
+    spec:
+      restartPolicy: Never
+      resourceClaims: [{name: gpus, resourceClaimTemplateName: two}]
+      containers: [{name: main, image: i, resources: {requests: {cpu: "1"}}}]
+"""
+
+
+def test_jobs_with_a_topology_wait_for_the_devices_of_nodes(tmp_path: Path) -> None:
+    config, objects = tmp_path / "configuration.yaml", tmp_path / "objects.yaml"
+    config.write_text(
+        "resources: {deviceClassMappings: [{name: example.com/gpus, deviceClassNames: [gpu.example.com]}]}"
+    )
+    nodes = "".join(A_NODE % (name, name) for name in ("n1", "n2"))
+    objects.write_text(TOPOLOGY_WITH_DEVICES + nodes + A_CLAIMING_JOB % "first" + A_CLAIMING_JOB % "second")
+    code, out, _ = simulate(objects, "--config", config, "-o", "json")
+    told = json.loads(out)
+    assert code == 0
+    first, second = sorted(told["workloads"], key=lambda each: each["waited"])
+    assert first["waited"] == 0
+    assert second["waited"] == first["attempts"][0]["ended"] > 0, "n1 has no devices"
+
+
 def test_devices_that_no_configuration_maps_are_never_counted() -> None:
     told = summary(play(read([EXAMPLES / "devices"])))
     assert [(each["waited"], each["warnings"]) for each in told["workloads"]] == [

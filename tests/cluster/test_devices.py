@@ -12,7 +12,8 @@ import pytest
 
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane
-from tests.cluster.world import World, job
+from tests.cluster.test_topology import HOSTNAME, POOL, TAINT, node
+from tests.cluster.world import World, job, ours
 from tests.core.devices.samples import a_class, a_slice, device, exactly, template
 from tests.serving import Served, serving
 
@@ -79,10 +80,10 @@ def offered(world: World) -> list[Raw]:
     return [each for each in found if each["metadata"]["name"].startswith(world.namespace)]
 
 
-def offer(world: World, driver: str, *devices: Raw) -> None:
-    """Devices of a driver on a node."""
-    made = served_as("ResourceSlice", a_slice(f"{world.namespace}-slice", *devices, driver=driver))
-    made["spec"]["nodeName"] = sorted(each["metadata"]["name"] for each in world.get("nodes")["items"])[0]
+def offer(world: World, driver: str, *devices: Raw, on: str = "") -> None:
+    """Devices of a driver on a node, the first unless it is named."""
+    name = on or sorted(each["metadata"]["name"] for each in world.get("nodes")["items"])[0]
+    made = served_as("ResourceSlice", a_slice(f"{world.namespace}-slice", *devices, driver=driver, node=name))
     consumed = [each for each in devices if each.get("consumesCounters")]
     if consumed:
         # Counters are shared in a slice of their own of the same pool.
@@ -198,3 +199,47 @@ def test_an_extended_resource_counts_as_its_class(world: World, resource: str) -
     amounts["limits"] = {resource: "2"}
     world.create(made)
     counts(world, "card", gpus="2")
+
+
+@pytest.fixture
+def hosts(world: World) -> Iterator[tuple[str, str]]:
+    """Two nodes whose hostname is the level of a topology, and queue "hosts" for them."""
+    names = (f"{world.namespace}-a", f"{world.namespace}-b")
+    nodes = [node(name, world.namespace, "a") for name in names]
+    flavor = {
+        "nodeLabels": {POOL: world.namespace},
+        "topologyName": world.namespace,
+        "tolerations": [{"key": TAINT, "operator": "Exists"}],
+    }
+    placing = f"{world.namespace}-hosts"
+    world.create(*nodes, ours("Topology", world.namespace, {"levels": [{"nodeLabel": HOSTNAME}]}))
+    world.create(ours("ResourceFlavor", placing, flavor))
+    amounts = [{"name": name, "nominalQuota": 8} for name in ("cpu", "gpus")]
+    group = {"coveredResources": ["cpu", "gpus"], "flavors": [{"name": placing, "resources": amounts}]}
+    world.queue("hosts", 8, resourceGroups=[group])
+    yield names
+    for each in nodes:
+        world.remove(each)
+
+
+def test_pods_with_a_topology_run_where_their_devices_are_free(world: World, hosts: tuple[str, str]) -> None:
+    offer(world, "gpu.example.com", device(), device(), on=hosts[1])
+    claims(world, "two", exactly("gpu.example.com", 2))
+    for name in ("first", "second"):
+        made = claiming(name, "two")
+        made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "hosts"
+        marks = made["spec"]["template"]["metadata"]["annotations"]
+        marks["kueue.x-k8s.io/podset-required-topology"] = HOSTNAME
+        world.create(made)
+
+    def nodes() -> list[str]:
+        return [each["spec"]["nodeName"] for each in world.get("pods")["items"] if each["spec"].get("nodeName")]
+
+    world.until("kube-scheduler has put a pod where its devices are", lambda: nodes() == [hosts[1]])
+    (waiting,) = {"first", "second"} - world.running()
+
+    def lacks() -> bool:
+        return 'excluded: resource "gpus": 2' in world.condition(waiting, "QuotaReserved")[2]
+
+    world.until("the other one waits for devices, although there is quota", lacks)
+    assert 'resource "gpus"' in world.explain(f"job/{waiting}")

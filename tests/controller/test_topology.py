@@ -16,6 +16,7 @@ from controller.reconcilers.living import living_pods
 from controller.reconcilers.topology import TopologyNodes
 from controller.run.watched import rows
 from controller.settings import Reading
+from core.devices.mapping import device_rules
 from core.jobs.kinds import BATCH_JOB
 from core.model import Raw, TopologyAssignment, TopologyDomain
 from core.model.policy import SchedulingPolicy, TopologyPolicy
@@ -23,6 +24,7 @@ from core.state.state import State
 from core.topology.encoding import encode
 from tests.controller.test_caches import made
 from tests.controller.test_guard import pod
+from tests.core.devices.samples import a_class, a_slice, device
 from tests.core.jobs import samples
 from tests.eventually import eventually
 
@@ -52,8 +54,8 @@ class Listed:
 class World:
     """Stores, and what State was given."""
 
-    def __init__(self, policy: TopologyPolicy | None = DEFAULT) -> None:
-        self.caches = Caches(State(SchedulingPolicy(topology=policy)), rows([BATCH_JOB]))
+    def __init__(self, policy: TopologyPolicy | None = DEFAULT, reads: Reading | None = None) -> None:
+        self.caches = Caches(State(SchedulingPolicy(topology=policy)), rows([BATCH_JOB]), reads)
         self.caches.start()
         self.pods = living_pods(Reading())
         self.events: list[str] = []
@@ -275,3 +277,36 @@ async def test_without_the_feature_gate_nothing_is_followed() -> None:
     await world.topology.run(world.nodes, world.of_pods)
     await world.topology.complete()
     assert world.events == []
+
+
+GPUS = Reading(devices=device_rules([{"name": "gpus", "deviceClassNames": ["gpu"]}], {}))
+
+
+@pytest.mark.parametrize(("reads", "counted"), [(GPUS, True), (Reading(devices=None), False)], ids=["on", "off"])
+async def test_the_devices_of_a_node_reach_state_as_they_come_and_go(reads: Reading, counted: bool) -> None:
+    world = World(reads=reads)
+
+    def observe(of: resources.Resource, event: str, raw: Raw, version: int) -> None:
+        raw["metadata"] |= {"uid": raw["metadata"]["name"], "resourceVersion": str(version)}
+        world.caches.stores[of].observe(event, raw)
+
+    def offered() -> dict[str, int]:
+        placement = world.caches.state.placement
+        assert placement is not None
+        return {name: each.allocatable.get("gpus", 0) for name, each in placement.nodes.items()}
+
+    world.flavor(topologyName="racks")
+    observe(resources.DEVICE_CLASSES, "ADDED", a_class("gpu", "device.driver == 'gpu.example.com'"), 1)
+    observe(resources.RESOURCE_SLICES, "ADDED", a_slice("s", device(), device(), node="n"), 1)
+    world.caches.nodes.observe("ADDED", node("n"))
+    world.caches.nodes.observe("ADDED", node("m"))
+    list(world.topology.enter())
+    assert offered() == {"n": 2 * counted, "m": 0}
+    observe(resources.RESOURCE_SLICES, "MODIFIED", a_slice("s", device(), node="m"), 2)
+    assert offered() == {"n": 0, "m": 1 * counted}, "the driver moved"
+    observe(resources.RESOURCE_SLICES, "ADDED", a_slice("anywhere", device()), 3)
+    assert offered() == {"n": 1 * counted, "m": 2 * counted}, "a device that any node may get"
+    world.caches.nodes.observe("MODIFIED", node("m", 2, cpu="4"))
+    assert offered()["m"] == 2 * counted, "a node that changes keeps its devices"
+    observe(resources.DEVICE_CLASSES, "MODIFIED", a_class("gpu", "false"), 4)
+    assert offered() == {"n": 0, "m": 0}, "the class has no devices any more"

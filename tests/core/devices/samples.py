@@ -35,11 +35,20 @@ def a_class(name: str, *selectors: str, resource: str = "", created: str = "") -
     return {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec}
 
 
-def a_slice(name: str, *devices: Raw, driver: str = DRIVER, pool: str = "", generation: int = 1, of: int = 1) -> Raw:
-    """A ResourceSlice; its pool is its own unless named."""
+def a_slice(
+    name: str,
+    *devices: Raw,
+    driver: str = DRIVER,
+    pool: str = "",
+    generation: int = 1,
+    of: int = 1,
+    node: str = "",
+) -> Raw:
+    """A ResourceSlice, of a node if one is named; its pool is its own unless named."""
     numbered = [{"name": f"{name}-{index}", **each} for index, each in enumerate(devices)]
     pool_of = {"name": pool or name, "generation": generation, "resourceSliceCount": of}
-    return {"metadata": {"name": name}, "spec": {"driver": driver, "pool": pool_of, "devices": numbered}}
+    of_node = {"nodeName": node} if node else {}
+    return {"metadata": {"name": name}, "spec": {"driver": driver, "pool": pool_of, "devices": numbered, **of_node}}
 
 
 def device(profile: str = "", memory: str = "", capacity: Raw | None = None) -> Raw:

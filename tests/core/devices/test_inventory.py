@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.devices.extended import IMPLICIT
-from core.devices.inventory import NOT_COUNTED_YET, Affected, DeviceCharge, PodClaims, RefusedClaims
+from core.devices.inventory import EVERY_NODE, NOT_COUNTED_YET, Affected, DeviceCharge, PodClaims, RefusedClaims
 from core.devices.model import claim_template, device_class, resource_slice
 from core.model import Key, Raw
 from tests.core.devices.samples import a_class, a_slice, charge, device, enter, exactly, inventory, template
@@ -179,10 +179,10 @@ def test_without_its_gate_a_capacity_is_not_used() -> None:
 def test_a_class_concerns_the_claims_that_depend_on_it() -> None:
     found = inventory(GPUS, a_class("gpu"), template("t", exactly("gpu")), template("u", exactly("nic")))
     assert charge(found, "t").problem == ""
-    assert found.set_class("nic", device_class(a_class("nic"))) == Affected(resources=frozenset({f"{IMPLICIT}nic"}))
-    assert found.set_class("gpu", device_class(a_class("gpu", "true"))) == Affected(
-        (Key("ns", "t"),), frozenset({f"{IMPLICIT}gpu"})
-    )
+    every = (EVERY_NODE,)
+    assert found.set_class("nic", device_class(a_class("nic"))) == Affected((), frozenset({f"{IMPLICIT}nic"}), every)
+    changed = Affected((Key("ns", "t"),), frozenset({f"{IMPLICIT}gpu"}), every)
+    assert found.set_class("gpu", device_class(a_class("gpu", "true"))) == changed
     assert charge(found, "t").amounts == ({"gpus": 1},)
 
 
@@ -192,10 +192,12 @@ def test_a_slice_concerns_claims_with_selectors_alone() -> None:
     )
     charge(found, "plain")
     assert "0 device(s) match" in charge(found, "one").problem
-    changed = resource_slice(a_slice("s", device()))
-    assert found.set_slice("s", changed) == Affected((Key("ns", "one"),))
+    changed = resource_slice(a_slice("s", device(), node="n1"))
+    assert found.set_slice("s", changed) == Affected((Key("ns", "one"),), nodes=("n1",))
     assert charge(found, "one").amounts == ({"gpus": 1},)
     assert found.set_slice("s", changed) == Affected()
+    moved = resource_slice(a_slice("s", device(), node="n2"))
+    assert found.set_slice("s", moved).nodes == ("n1", "n2")
 
 
 def test_an_extended_resource_counts_as_its_newest_class() -> None:
@@ -203,9 +205,10 @@ def test_an_extended_resource_counts_as_its_newest_class() -> None:
     found = inventory(GPUS, a_class("other", resource=resource, created="2026-01-01T00:00:00Z"))
     assert found.extended[resource].name == "other"
     newer = device_class(a_class("gpu", resource=resource, created="2026-01-02T00:00:00Z"))
-    assert found.set_class("gpu", newer) == Affected(resources=frozenset({resource, f"{IMPLICIT}gpu"}))
+    both = Affected(resources=frozenset({resource, f"{IMPLICIT}gpu"}), nodes=(EVERY_NODE,))
+    assert found.set_class("gpu", newer) == both
     assert found.extended[resource].name == found.extended[f"{IMPLICIT}gpu"].name == "gpu"
-    assert found.set_class("gpu", None) == Affected(resources=frozenset({resource, f"{IMPLICIT}gpu"}))
+    assert found.set_class("gpu", None) == both
     assert found.extended[resource].name == found.extended[f"{IMPLICIT}other"].name == "other"
     found.set_class("other", None)
     assert not found.extended
