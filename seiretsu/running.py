@@ -27,6 +27,10 @@ QUOTA_GATES: Final = frozenset({"kueue.x-k8s.io/admission", "kueue.x-k8s.io/elas
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
 WATCHED: Final = ("FailedCreate", "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedScheduling")
 """The reasons of the events that are read."""
+MAY_BE_FORCED: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"
+"""The annotation of pods that may be ended by force."""
+FORCED_AFTER: Final = 60.0
+"""Seconds after its grace period when a pod is ended by force."""
 _POD_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
 _JOB_UID: Final = "kueue.x-k8s.io/job-uid"
 _UID_LABELS: Final = {"Job": "batch.kubernetes.io/controller-uid", "JobSet": "jobset.sigs.k8s.io/jobset-uid"}
@@ -93,16 +97,20 @@ def running(
     ``job`` is the object that was admitted, None where it is not known. ``events`` may be about anything of the
     namespace: those about the job, its pods and what controls them count. ``all_pods``: there are no others.
     """
-    living = [each for each in pods if not (each.get("metadata") or {}).get("deletionTimestamp")]
+    there = list(pods)
+    living = [each for each in there if not _deleted(each)]
     wanted = _wanted(workload)
     fine = [each for each in living if _phase(each) == "Succeeded" or _runs(each)]
     since = _since(workload, "Admitted")
     told = list(events)
     made = [each for each in living if _phase(each) != "Failed"]
     troubles: list[Trouble] = []
-    if len(made) < wanted and all_pods:
+    stuck = [each for each in there if _deleted(each) and now - _due(each, now) >= SOON]
+    if len(made) + len(stuck) < wanted and all_pods:
         troubles += _not_made(workload, job, living, told, len(made), wanted, now - since if since else now)
     troubles += _of_pods([each for each in living if each not in fine], told, wanted, now)
+    if len(fine) < wanted:
+        troubles += _stuck(stuck, now)
     return Running(wanted, len(fine), tuple(dict.fromkeys(troubles))[:MOST])
 
 
@@ -180,6 +188,30 @@ def _of_pods(pods: Sequence[Raw], events: Sequence[Raw], wanted: int, now: float
         yield Trouble(cause.reason, f"{one} {'is' if count == 1 else 'are'} {cause.message}")
 
 
+def _stuck(pods: Iterable[Raw], now: float) -> Iterator[Trouble]:
+    """Pods that should have terminated, and when they are ended by force; those of one node together."""
+    count: dict[tuple[str, bool], int] = {}
+    first: dict[tuple[str, bool], float] = {}
+    for pod in pods:
+        annotations = (pod.get("metadata") or {}).get("annotations") or {}
+        due, marked = _due(pod, now), annotations.get(MAY_BE_FORCED) == "true"
+        place = str((pod.get("spec") or {}).get("nodeName") or "no node"), marked
+        count[place], first[place] = count.get(place, 0) + 1, min(due, first.get(place, due))
+    for (node, marked), number in sorted(count.items()):
+        late = now - first[node, marked]
+        pods_are = "1 pod is" if number == 1 else f"{number} pods are"
+        left = FORCED_AFTER - late
+        when = f"in {_span(left)}" if left > 0 else "now"
+        fix = (
+            f"where FailureRecoveryPolicy is on, {'it is' if number == 1 else 'they are'} ended by force {when} if the"
+            " node is unreachable"
+            if marked
+            else f"if the node is lost and two copies do no harm, annotate with {MAY_BE_FORCED}=true (feature gate"
+            " FailureRecoveryPolicy), or delete with --force"
+        )
+        yield Trouble("Terminating", f"{pods_are} still on node {node} {_span(late)} after the grace period; {fix}")
+
+
 def _cause(pod: Raw, events: Sequence[Raw], now: float) -> Trouble | None:
     status = pod.get("status") or {}
     if _phase(pod) == "Failed":
@@ -236,6 +268,15 @@ def _detail(container: Raw, waiting: Raw) -> str:
     if last.get("exitCode") is None:
         return _short(message)
     return f"{_short(message)}; it ended before with exit code {last['exitCode']} ({last.get('reason') or 'Error'})"
+
+
+def _due(pod: Raw, default: float) -> float:
+    """When the grace period of a deleted pod ends."""
+    return _time((pod.get("metadata") or {}).get("deletionTimestamp"), default)
+
+
+def _deleted(pod: Raw) -> bool:
+    return bool((pod.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def _wanted(workload: Raw) -> int:

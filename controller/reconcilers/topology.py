@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -171,7 +172,7 @@ class TopologyNodes:
     def _reequip(self, names: Iterable[str]) -> None:
         """The devices of nodes have changed."""
         for name in names:
-            self.caches.in_steps(("devices of nodes", name), lambda name=name: self._equipping(name))
+            self.caches.in_steps(("devices of nodes", name), partial(self._equipping, name))
 
     def _equipping(self, name: str) -> Iterator[None]:
         yield from self._equip([name] if name != EVERY_NODE else [node.name for node in self.caches.nodes])

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from api.names import Annotation
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
-from seiretsu.running import LONGEST, Running, Trouble, admitted, pods_of, running
+from core.jobs.stuck_pods import GRACE_SECONDS
+from seiretsu.running import FORCED_AFTER, LONGEST, MAY_BE_FORCED, Running, Trouble, admitted, pods_of, running
 
 Raw = dict[str, Any]
 NOW = 1_000.0
@@ -274,3 +276,47 @@ def test_the_pods_of_every_kind_are_listed_by_the_label_that_they_bear(kind: Job
     found = pods_of(workload(kind=kind.kind))
     assert found is not None
     assert found.labels == (f"{kind.uid_label}=job-uid" if kind.uid_label else "")
+
+
+def terminating(name: str, late: float, *, marked: bool = True) -> Raw:
+    """A pod that should have ended so many seconds ago."""
+    found = pod(name)
+    at = NOW - late
+    found["metadata"]["deletionTimestamp"] = f"1970-01-01T00:{int(at // 60):02d}:{int(at % 60):02d}Z"
+    if marked:
+        found["metadata"]["annotations"] = {MAY_BE_FORCED: "true"}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(
+            told(pod("a"), terminating("b", 40)),
+            "Terminating: 1 pod is still on node node-1 40 s after the grace period; where FailureRecoveryPolicy is on,"
+            " it is ended by force in 20 s if the node is unreachable",
+            id="it will be ended by force",
+        ),
+        pytest.param(
+            told(terminating("a", 70), terminating("b", 65)),
+            "Terminating: 2 pods are still on node node-1 70 s after the grace period; where FailureRecoveryPolicy is"
+            " on, they are ended by force now if the node is unreachable",
+            id="they are due",
+        ),
+        pytest.param(
+            told(pod("a"), terminating("b", 40, marked=False)),
+            "Terminating: 1 pod is still on node node-1 40 s after the grace period; if the node is lost and two copies"
+            " do no harm, annotate with kueue.x-k8s.io/safe-to-forcefully-delete=true (feature gate"
+            " FailureRecoveryPolicy), or delete with --force",
+            id="nobody may end it by force",
+        ),
+        pytest.param(told(pod("a"), terminating("b", 5)), "", id="it may still be on its way"),
+        pytest.param(told(pod("a"), pod("c"), terminating("b", 40)), "", id="it was replaced"),
+    ],
+)
+def test_a_pod_that_does_not_terminate_is_named_with_what_happens(found: Running, expected: str) -> None:
+    assert found.why == expected
+
+
+def test_pods_are_ended_by_force_when_explain_says_so() -> None:
+    assert (MAY_BE_FORCED, FORCED_AFTER) == (Annotation.SAFE_TO_FORCEFULLY_DELETE, GRACE_SECONDS)

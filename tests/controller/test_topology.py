@@ -11,6 +11,7 @@ import pytest
 
 from api import resources
 from api.names import Annotation
+from api.objects import Resource
 from controller.cache.caches import Caches
 from controller.reconcilers.living import living_pods
 from controller.reconcilers.topology import TopologyNodes
@@ -286,7 +287,7 @@ GPUS = Reading(devices=device_rules([{"name": "gpus", "deviceClassNames": ["gpu"
 async def test_the_devices_of_a_node_reach_state_as_they_come_and_go(reads: Reading, counted: bool) -> None:
     world = World(reads=reads)
 
-    def observe(of: resources.Resource, event: str, raw: Raw, version: int) -> None:
+    def observe(of: Resource, event: str, raw: Raw, version: int) -> None:
         raw["metadata"] |= {"uid": raw["metadata"]["name"], "resourceVersion": str(version)}
         world.caches.stores[of].observe(event, raw)
 

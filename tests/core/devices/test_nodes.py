@@ -70,8 +70,8 @@ def test_classes_that_count_by_counter_limit_no_node() -> None:
 
 def test_a_class_that_is_not_mapped_counts_as_its_extended_resource() -> None:
     assert allocatable([], a_class("gpu", resource=CARD), on("n1", 2)) == {CARD: 2, f"{IMPLICIT}gpu": 2}
-    off = {"KueueDRAIntegrationExtendedResource": False}
-    assert allocatable([], a_class("gpu", resource=CARD), on("n1", 2), **off) == {}
+    alone = allocatable([], a_class("gpu", resource=CARD), on("n1", 2), KueueDRAIntegrationExtendedResource=False)
+    assert alone == {}
 
 
 def test_a_device_plugin_offers_devices_of_the_class_too() -> None:
