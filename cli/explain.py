@@ -220,10 +220,26 @@ def answer(
     key = Key(namespace, max(found, key=lambda w: w["metadata"].get("creationTimestamp", ""))["metadata"]["name"])
     told = explain(world.state, key, now)
     if told is not None:
+        if world.caches.devices is None:
+            told = _as_the_controller_found(told, world.raws[key])
         return replace(told, summary=of_parts.summary if of_parts else "")
     done = next(w.condition(Condition.FINISHED) for w in world.workloads if w.key == key)
     assert done is not None
     return Explanation(key, "finished", reason=done.reason, message=done.message)
+
+
+def _as_the_controller_found(told: Explanation, raw: Raw) -> Explanation:
+    """The explanation of a workload that seems to fit because its devices are not counted here: with the reason in its
+    status.
+    """
+    templates = ((each.get("template") or {}).get("spec") or {} for each in raw["spec"].get("podSets") or ())
+    found = next(
+        (c for c in raw.get("status", {}).get("conditions") or () if c["type"] == Condition.QUOTA_RESERVED), None
+    )
+    if told.reason != "Fits" or not any(each.get("resourceClaims") for each in templates) or found is None:
+        return told
+    advice = "with --config FILE, the Configuration of the controller, devices are counted here too"
+    return replace(told, reason=found["reason"], message=found["message"], ways=(advice,))
 
 
 def _as_marked(chosen: ControllerSettings, workloads: list[Raw]) -> ControllerSettings:

@@ -214,6 +214,17 @@ def test_a_job_whose_devices_cannot_be_counted_has_the_fix_without_the_configura
     assert told.ways == ("create it in this namespace",)
 
 
+def test_a_job_that_waits_for_devices_has_the_reason_of_its_status_without_the_configuration() -> None:
+    raw = workload("x", 1, at=1)
+    raw["spec"]["podSets"][0]["template"]["spec"]["resourceClaims"] = [{"name": "d", "resourceClaimTemplateName": "t"}]
+    assert explained(raw, of="x").reason == "Fits", "no cycle has decided it yet"
+    lacks = "couldn't assign flavors to pod set main: insufficient quota for gpus in flavor standard"
+    raw["status"] = {"conditions": [condition("QuotaReserved", "WaitingForQuota", lacks, "False")]}
+    told = explained(raw, of="x")
+    assert (told.reason, told.message) == ("WaitingForQuota", lacks)
+    assert told.ways == ("with --config FILE, the Configuration of the controller, devices are counted here too",)
+
+
 def test_a_job_in_backoff_has_the_remaining_time_and_the_cause() -> None:
     raw = workload("x", 1, at=1)
     message = "Exceeded the PodsReady timeout team-a/x"
