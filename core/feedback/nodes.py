@@ -15,6 +15,7 @@ from typing import Final
 from api import quantity
 from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER
 from core.devices.extended import IMPLICIT
+from core.devices.inventory import Inventory
 from core.feedback import capacity
 from core.feedback.change import Change
 from core.feedback.rules import fitted, shortened
@@ -117,7 +118,10 @@ def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
 def flavors_without(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
     """Quota of a ClusterQueue for a device that no node of its flavor has."""
     queue = change.new
-    counted = {name for each in lookup.request_rules("").transformations.values() for name in each.outputs}
+    rules = lookup.request_rules("")
+    counted = {name for each in rules.transformations.values() for name in each.outputs}
+    if isinstance(rules.devices, Inventory):  # drivers offer them in ResourceSlices, and not as resources of nodes
+        counted |= {*rules.devices.rules.resources.values(), *rules.devices.extended}
     if queue is None or not present(queue, lookup):
         return
     for fr in sorted(queue.quotas):

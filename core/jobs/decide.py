@@ -66,6 +66,10 @@ def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str], *, 
         after = transitions.finished(
             value, FinishedReason.OWNER_NOT_FOUND, "The workload's owner no longer exists", now
         )
+        eviction = value.condition(names.Condition.EVICTED)
+        if eviction is not None and eviction.status and value.owner is not None and value.owner.is_pod:
+            # As in Kueue with SkipReassignmentForPodOwnedWorkloads: no other Pod takes its Workload.
+            after = transitions.requeued(after, eviction.reason, eviction.message, now, status=False)
         if after.holds(names.Condition.PODS_REMAIN):
             kind, reason = names.Condition.PODS_REMAIN, names.PodsRemainReason.PODS_GONE
             text = "No pod of the deleted job is left"

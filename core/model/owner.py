@@ -21,6 +21,11 @@ class Owner(NamedTuple):
     namespace: str
     name: str
 
+    @property
+    def is_pod(self) -> bool:
+        """Whether it is one Pod, and no group of them."""
+        return (self.group, self.kind) == ("", "Pod") and not self.name.startswith(GROUP)
+
 
 GROUP: Final = "group/"
 """The beginning of the name that stands for a group of pods; no pod's name contains a slash."""

@@ -36,7 +36,6 @@ from core.model import (
     TopologyAssignment,
     Workload,
 )
-from core.model.owner import GROUP
 from core.model.policy import TopologyPolicy
 from core.model.workload import COMMON
 from core.quota.capacity import Amounts, FurtherCapacity, Shortage
@@ -513,7 +512,7 @@ class PlacementCapacity:
         cannot move, and its Workload does not outlive it.
         """
         assigned = _assigned(workload.admission)
-        if self._policy.keep_pod_owned and _is_single_pod(workload):
+        if self._policy.keep_pod_owned and workload.owner is not None and workload.owner.is_pod:
             return {each.pod_set.name: assigned[each.pod_set.name] for each in asked}
         return replacement(domains, asked, assigned, workload.unhealthy_nodes[0], self._options)
 
@@ -592,11 +591,6 @@ def _updates(workload: Workload, pod_set: str) -> tuple[Placement, ...]:
         for update in check.pod_set_updates
         if update.get("name") == pod_set
     )
-
-
-def _is_single_pod(workload: Workload) -> bool:
-    owner = workload.owner
-    return owner is not None and (owner.group, owner.kind) == ("", "Pod") and not owner.name.startswith(GROUP)
 
 
 def _completed(given: PodSetAssignment, found: Mapping[str, TopologyAssignment], delayed: set[str]) -> PodSetAssignment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from core.feedback.submission import PodSpec, Submission, submission
 from core.model import Labels, Node
 from core.wire import decode
 from core.wire.pod_requests import RequestRules
+from tests.core.devices.samples import inventory
 from tests.core.feedback.world import job, world
 
 ARCH = "kubernetes.io/arch"
@@ -210,6 +212,12 @@ def test_an_administrator_is_told_of_quota_for_a_device_that_no_node_has(
     lookup = world(GPUS, nodes=nodes)
     found = of_cluster_queue(Change(None, lookup.cluster_queue("team-a")), lookup)
     assert [(each.rule, each.message) for each in found] == [(rule, message)] * bool(message)
+
+
+def test_devices_that_drivers_offer_are_no_resources_of_nodes() -> None:
+    counted = inventory([{"name": "nvidia.com/gpu", "deviceClassNames": ["gpu"]}])
+    lookup = replace(world(GPUS, nodes=[node(cpu="4")]), rules=lambda namespace: RequestRules(devices=counted))
+    assert not of_cluster_queue(Change(None, lookup.cluster_queue("team-a")), lookup)
 
 
 def test_a_node_is_kept_by_its_labels_and_what_pods_can_get_of_it() -> None:

@@ -409,3 +409,13 @@ def test_an_evicted_pod_keeps_its_quota_in_its_grace_period() -> None:
     ending = pod(gated=False, status={"phase": "Running"}, spec={"nodeName": "n"}, **metadata)
     after_all = decided(ending, raw)
     assert not isinstance(after_all, UpdateWorkloadStatus), "neither finished nor released"
+
+
+@pytest.mark.parametrize("reason", ["Preempted", "NodeFailures"])
+def test_the_workload_of_an_evicted_pod_that_is_gone_is_not_requeued(reason: str) -> None:
+    raw = evicted(admitted(workload_of(pod())), reason, "By test")
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/own"]}
+    action = decided(pod(gated=False, status={"phase": "Failed"}, spec={"nodeName": "n"}, **metadata), raw)
+    assert isinstance(action, UpdateWorkloadStatus)
+    told = facts(action.after)
+    assert (told["Finished"], told["Requeued"]) == ("True/OwnerNotFound", f"False/{reason}")
