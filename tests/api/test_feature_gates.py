@@ -8,6 +8,7 @@ import pytest
 
 from api import feature_gates
 from api.configuration import load
+from tests.api.gates import SETTINGS, SHOWN
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("api", "core", "controller", "webhook", "operations", "app")
@@ -60,3 +61,32 @@ def test_the_chart_knows_the_gates() -> None:
 
 def test_only_known_gates_are_listed() -> None:
     assert set(feature_gates.LIMITED) <= set(GATES)
+
+
+SWITCHED = [gate for gate in GATES if gate not in feature_gates.LIMITED and not feature_gates.is_locked(gate)]
+
+
+def test_each_gate_that_can_be_switched_has_tests_that_show_what_it_changes() -> None:
+    assert sorted(SHOWN) == SWITCHED
+
+
+@functools.cache
+def sources_of(path: str) -> dict[str, str]:
+    """The source of each test of a file, with its decorators."""
+    text = (ROOT / path).read_text()
+    lines = text.splitlines()
+    nodes = (each for each in ast.parse(text).body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {
+        node.name: "\n".join(lines[min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1 : node.end_lineno])
+        for node in nodes
+        if node.name.startswith("test_")
+    }
+
+
+@pytest.mark.parametrize("gate", SWITCHED)
+def test_the_tests_that_show_a_gate_exist(gate: str) -> None:
+    for reference in SHOWN[gate]:
+        path, _, name = reference.partition("::")
+        assert name in sources_of(path), f"{path} has no {name}"
+        if reference == SETTINGS:
+            assert f'"{gate}"' in sources_of(path)[name], "the test of the settings does not name the gate"

@@ -83,6 +83,13 @@ def test_what_was_given_wins() -> None:
     assert decided("webhook: {port: 9444, host: 10.0.0.1}\n").bind == Address("10.0.0.1", 9444)
 
 
+def test_the_visibility_api_is_served_on_demand_and_only_with_its_gate() -> None:
+    section = "visibilityServer: {bindPort: 8082}\n"
+    assert decided(section).visibility == Address("0.0.0.0", 8082)
+    assert decided(f"{section}featureGates: {{VisibilityOnDemand: false}}\n").visibility is None
+    assert decided().visibility is None
+
+
 def test_admission_follows_the_configuration() -> None:
     settings = decided(
         "manageJobsWithoutQueueName: true\nmanagedJobsNamespaceSelector: {matchLabels: {team: a}}\n"

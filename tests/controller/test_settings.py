@@ -81,6 +81,14 @@ kind: Configuration
 admissionFairSharing: {usageHalfLifeTime: 1h}
 resources: {quotaCheckStrategy: IgnoreUndeclared}
 metrics: {customLabels: [{name: team}]}
+multiKueue:
+  dispatcherName: kueue.x-k8s.io/multikueue-dispatcher-incremental
+  incrementalDispatcherConfig: {stepSize: 7}
+  externalFrameworks: [{name: Widget.v1.example.com}]
+  clusterProfile:
+    accessProviders:
+    - name: p
+      execConfig: {command: c, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}
 """
 
 
@@ -89,28 +97,66 @@ metrics: {customLabels: [{name: team}]}
     [
         "AdmissionFairSharing",
         "AdmissionGatedBy",
+        "AssignQueueLabelsForPods",
+        "CleanupProvisioningRequestsOnEviction",
+        "ConcurrentAdmission",
         "CustomMetricLabels",
+        "DeferRayServiceFinalizationForRedisCleanup",
         "DisableWaitForPodsReady",
+        "ElasticJobsViaWorkloadSlices",
+        "ElasticJobsViaWorkloadSlicesWithTAS",
+        "FailureRecoveryPolicy",
         "FairSharingPreemptWithinNominal",
         "FairSharingPrioritizeNonBorrowing",
+        "FastQuotaReleaseInPodIntegration",
+        "FinishOrphanedWorkloads",
+        "FlavorFungibility",
+        "FlavorFungibilityPreserveScanProgress",
+        "KueueDRAIntegration",
+        "KueueDRAIntegrationConsumableCapacity",
+        "KueueDRAIntegrationExtendedResource",
+        "KueueDRAIntegrationPartitionableDevices",
+        "KueueDRARejectWorkloadsWhenDRADisabled",
         "LocalQueueMetrics",
         "MetricForWorkloadCreationLatency",
         "MetricsForCohorts",
+        "MultiKueue",
+        "MultiKueueAdaptersForCustomJobs",
+        "MultiKueueClusterProfile",
+        "MultiKueueIncrementalDispatcherConfig",
+        "MultiKueueIncrementalDispatcherRespectConfigOrder",
+        "MultiKueueKubeConfigPathValidation",
+        "MultiKueueManagerQuotaAutomation",
+        "MultiKueueOrchestratedPreemption",
+        "MultiKueueRemoteSpecSync",
         "PartialAdmission",
+        "PodIntegrationValidateGroupOwner",
         "PrioritizePreemptorWorkloads",
         "PriorityBoost",
         "PrioritySortingWithinCohort",
         "QuotaCheckStrategy",
         "ReclaimablePods",
         "RecomputeAssignmentUponPreemptionTargetsOverlap",
+        "SchedulerLibraryIntegration",
         "SchedulingEquivalenceHashing",
+        "ShortWorkloadNames",
+        "SkipReassignmentForPodOwnedWorkloads",
+        "TASAssignmentsEncodingByHostnamePrefix",
+        "TASBalancedPlacement",
         "TASFailedNodeReplacement",
+        "TASFailedNodeReplacementFailFast",
+        "TASHandleOverlappingFlavors",
+        "TASProfileMixed",
+        "TASRecomputeAssignmentWithinSchedulingCycle",
         "TASReplaceNodeDueToNotReadyOverFixedTime",
         "TASReplaceNodeOnNodeTaints",
         "TASReplaceNodeOnPodTermination",
+        "TASRespectNodeAffinityPreferred",
+        "TASTopologySpreading",
         "TopologyAwareScheduling",
         "UnadmittedWorkloadsExplicitStatus",
         "UnadmittedWorkloadsObservability",
+        "WorkloadIdentifierAnnotations",
     ],
 )
 def test_a_feature_gate_of_the_controller_changes_its_settings(gate: str) -> None:
