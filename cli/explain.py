@@ -25,7 +25,7 @@ from api.objects import Raw, Resource, key_of
 from cli import live, target
 from cli.cluster_state import ClusterState, without_mapping
 from cli.explained import jobs_of, plain, text
-from cli.named import Output, completed, is_named, parts_of, sought, without_workload, workload_of
+from cli.named import JobName, Output, is_named, parts_of, sought, without_workload, workload_of
 from cli.reader import Reader
 from cli.standing import Standing, standing, with_summary
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
@@ -55,14 +55,7 @@ JUDGED_BY = (
 
 
 def command(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="JOB|WORKLOAD",
-            help="A Job, jobset/NAME, deployment/NAME, workload/NAME.",
-            autocompletion=lambda ctx, incomplete: completed(ctx.params, incomplete),
-        ),
-    ],
+    name: JobName,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
     context: Context = "",

@@ -23,11 +23,22 @@ from core.model.owner import owner
 Output = Annotated[Literal["text", "json", "yaml"], typer.Option("--output", "-o", help="How to print it.")]
 
 
-def completed(given: Raw, incomplete: str) -> list[str]:
+def _completed(ctx: typer.Context, incomplete: str) -> list[str]:
     """Returns what the name of a job may become, for the completion of a shell."""
     from cli.completion import jobs
 
-    return jobs(given, incomplete)
+    return jobs(ctx.params, incomplete)
+
+
+JobName = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB|WORKLOAD",
+        help="A Job, jobset/NAME, deployment/NAME, workload/NAME.",
+        autocompletion=_completed,
+    ),
+]
+"""The argument of commands about one job."""
 
 
 def workload_of(objects: list[Raw], name: str, namespace: str) -> Raw | None:

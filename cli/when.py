@@ -18,7 +18,7 @@ import typer
 from api import quantity
 from api.names import Condition, Kind
 from api.objects import key_of
-from cli import completion, explain, learned, live, named, scenario, target
+from cli import explain, learned, live, named, scenario, target
 from cli.cluster_state import ClusterState, without_mapping
 from cli.explained import hidden
 from cli.learned import NOTHING, Remembered, entered
@@ -56,14 +56,7 @@ class When:
 
 
 def command(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="JOB|WORKLOAD",
-            help="A Job, jobset/NAME, deployment/NAME, workload/NAME.",
-            autocompletion=lambda ctx, incomplete: completion.jobs(ctx.params, incomplete),
-        ),
-    ],
+    name: named.JobName,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
     context: Context = "",

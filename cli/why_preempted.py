@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import Annotated
 
 import typer
 
@@ -24,14 +23,7 @@ from core.jobs.pod_owners import PodOwner
 
 
 def command(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="JOB|WORKLOAD",
-            help="A Job, jobset/NAME, deployment/NAME, workload/NAME.",
-            autocompletion=lambda ctx, incomplete: named.completed(ctx.params, incomplete),
-        ),
-    ],
+    name: named.JobName,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
     context: Context = "",
