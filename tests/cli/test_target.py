@@ -60,7 +60,14 @@ def of_a_cluster() -> Iterator[list[str]]:
                     words.append("some")
                 elif each.param_type_name == "option" and each.required:
                     words += [each.opts[0], MANIFEST if each.opts[0] == "--filename" else "job/some"]
-            yield [*words, "--from-cluster"] if path[0] in ("simulate", "plan") else words
+            yield [
+                *words,
+                *{
+                    "simulate": ["--from-cluster"],
+                    "plan": ["--from-cluster"],
+                    "import": ["-n", "some", "--queuemapping=a=b"],
+                }.get(path[0], []),
+            ]
 
 
 def run(*words: object) -> tuple[int, str, str]:
