@@ -35,6 +35,14 @@ OTHERS = ("serve", "demo", "top")
 MANIFEST = "MANIFEST"
 
 
+NEEDS = {
+    "simulate": ["--from-cluster"],
+    "plan": ["--from-cluster"],
+    "import": ["--namespace=some", "--queuelabel=some", "--queuemapping=a=b"],
+}
+"""What else a command needs to be called."""
+
+
 def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """The commands of a group that do something, each once: a type has several names."""
     if not hasattr(command, "commands"):
@@ -60,14 +68,7 @@ def of_a_cluster() -> Iterator[list[str]]:
                     words.append("some")
                 elif each.param_type_name == "option" and each.required:
                     words += [each.opts[0], MANIFEST if each.opts[0] == "--filename" else "job/some"]
-            yield [
-                *words,
-                *{
-                    "simulate": ["--from-cluster"],
-                    "plan": ["--from-cluster"],
-                    "import": ["-n", "some", "--queuemapping=a=b"],
-                }.get(path[0], []),
-            ]
+            yield [*words, *NEEDS.get(path[0], ())]
 
 
 def run(*words: object) -> tuple[int, str, str]:
