@@ -74,15 +74,12 @@ def _cycles(path: Path) -> Iterator[ReplayedCycle]:
     return Replay().play(decoded(path.read_bytes()))
 
 
-def turn(plane: ControlPlane, token: Path, scratch: Path, load: Load, recorded: Path | None) -> dict[str, Any]:
-    """Runs the load once; returns its figures."""
-    options: tuple[str, ...] = ()
-    if recorded is not None:
-        configuration = scratch / "recorder.json"
-        kind = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
-        configuration.write_text(json.dumps({**kind, "seiretsu": section(recorded)}))
-        options = ("--config", str(configuration))
-    with served(token, scratch, *options) as process:
+def turn(plane: ControlPlane, token: Path, scratch: Path, load: Load, directory: Path, *, on: bool) -> dict[str, Any]:
+    """Runs the load once, with the recorder or with a Configuration without it; returns its figures."""
+    configuration = scratch / "recorder.json"
+    kind = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    configuration.write_text(json.dumps({**kind, "seiretsu": section(directory) if on else {}}))
+    with served(token, scratch, "--config", str(configuration)) as process:
         figures = uvloop.run(contend(plane.kubeconfig, load, {"controller": process.pid}, 1800.0))
         return {**figures, "thread": thread_seconds(plane, scratch)}
 
@@ -120,7 +117,7 @@ def main() -> int:
         token = with_token(plane, scratch)
         for number in range(2 * chosen.turns):
             on = number % 2 == 0
-            figures = turn(plane, token, scratch, load, directory if on else None)
+            figures = turn(plane, token, scratch, load, directory, on=on)
             broken += figures["broken"]
             used[on].append(figures["cpu seconds"]["controller"])
             part = f", {figures['thread']:.3f} of them in its thread" if on else ""
