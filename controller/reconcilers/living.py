@@ -8,8 +8,9 @@ the nodes of topologies, which do so only if a flavor has a topology.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
-from typing import Literal, TypedDict, cast
+from typing import Final, Literal, TypedDict, cast
 
 import msgspec
 import structlog
@@ -55,14 +56,34 @@ Changed = Callable[[RunningPod | None, RunningPod | None], None]
 """Called with a pod before and after its change."""
 
 
+PARTS: Final = 256
+"""The pods are kept in so many parts: a copy of all keys of 100,000 pods would take six milliseconds in one step."""
+
+
+class _Listener:
+    """A handler, and which pods it has been called for: those of the parts before ``part``, and in this one those that
+    are not ``untold``.
+    """
+
+    __slots__ = ("handler", "part", "untold")
+
+    def __init__(self, handler: Changed) -> None:
+        self.handler = handler
+        self.part = -1
+        self.untold: dict[str, None] = {}
+
+    def knows(self, part: int, uid: str) -> bool:
+        """Whether the handler has been called for a pod, or is to be called now because it is new there."""
+        return part < self.part or (part == self.part and uid not in self.untold)
+
+
 class LivingPods:
-    """The pods by uid."""
+    """The pods by uid, in parts."""
 
     def __init__(self, lean: Lean) -> None:
         self.lean = lean
-        self._pods: dict[str, RunningPod] = {}
-        self._handlers: list[tuple[Changed, dict[str, RunningPod]]] = []
-        """Each handler with the pods that it has not been called for yet."""
+        self._parts: list[dict[str, RunningPod]] = [{} for _ in range(PARTS)]
+        self._listeners: list[_Listener] = []
 
     def reflector(self, client: Client) -> Reflector[RunningPod]:
         """Returns what follows the API server."""
@@ -71,36 +92,43 @@ class LivingPods:
 
     def catch_up(self, handler: Changed) -> Iterator[None]:
         """Calls a handler, which must be short, with each pod as added, in steps, and from then on with its changes."""
-        untold = self._pods.copy()  # a fourth of the time of ``dict.fromkeys``, and all in one turn
-        self._handlers.append((handler, untold))
-        for place, uid in enumerate(tuple(untold), start=1):
-            if uid in untold:
-                del untold[uid]
-                handler(None, self._pods[uid])
-            if not place % SLICE:
-                yield
+        listener = _Listener(handler)
+        self._listeners.append(listener)
+        place = 0
+        for listener.part, pods in enumerate(self._parts):
+            listener.untold = dict.fromkeys(pods)
+            for uid in tuple(pods):
+                if uid in listener.untold:
+                    del listener.untold[uid]
+                    handler(None, pods[uid])
+                place += 1
+                if not place % SLICE:
+                    yield
+        listener.part = PARTS
 
     def leave(self, handler: Changed) -> None:
         """Calls a handler no more."""
-        self._handlers = [each for each in self._handlers if each[0] != handler]
+        self._listeners = [each for each in self._listeners if each.handler != handler]
 
     def _changed(self, uid: str, old: RunningPod | None, new: RunningPod | None) -> None:
-        for handler, untold in self._handlers:
-            if uid not in untold:
-                handler(old, new)
-            elif new is None:
-                del untold[uid]
+        part = _part(uid)
+        for each in self._listeners:
+            if each.knows(part, uid):
+                each.handler(old, new)
+            elif new is None and part == each.part:
+                del each.untold[uid]
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return sum(map(len, self._parts))
 
     def __iter__(self) -> Iterator[RunningPod]:
-        """Yields the pods as they are now."""
-        return iter(list(self._pods.values()))
+        """Yields the pods, those of each part as they are when it begins: others may change them meanwhile."""
+        for pods in self._parts:
+            yield from tuple(pods.values())
 
     def get(self, uid: str) -> RunningPod | None:
         """The pod with that uid; None if it does not run."""
-        return self._pods.get(uid)
+        return self._parts[_part(uid)].get(uid)
 
     def observe(self, event: str, raw: Raw) -> bool:
         """A watch event; False where the object cannot be read."""
@@ -123,14 +151,15 @@ class LivingPods:
 
     def enter(self, pod: RunningPod) -> None:
         """Enters a pod, unless a later version of it is known."""
-        old = self._pods.get(pod.uid)
+        pods = self._parts[_part(pod.uid)]
+        old = pods.get(pod.uid)
         if old is not None and pod.version <= old.version:
             return
-        self._pods[pod.uid] = pod
+        pods[pod.uid] = pod
         self._changed(pod.uid, old, pod)
 
     def _remove(self, uid: str) -> None:
-        old = self._pods.pop(uid, None)
+        old = self._parts[_part(uid)].pop(uid, None)
         if old is not None:
             self._changed(uid, old, None)
 
@@ -139,11 +168,16 @@ class LivingPods:
             self.enter(pod)
             if not place % SLICE:
                 yield
-        for place, held in enumerate(list(self._pods.values()), start=1):
+        for place, held in enumerate(self, start=1):
             if held.uid not in listed and (not version or held.version <= version):
                 self._remove(held.uid)
             if not place % SLICE:
                 yield
+
+
+def _part(uid: str) -> int:
+    """The part in which a pod is."""
+    return zlib.crc32(uid.encode()) % PARTS
 
 
 class PodListing:
