@@ -42,21 +42,22 @@ def see(pods: LivingPods, number: int, version: int, event: str) -> None:
 def test_a_handler_knows_all_pods_whatever_changes_while_it_catches_up(
     count: int, changes: list[tuple[int, str]], at_once: int
 ) -> None:
-    pods = living_pods(Reading())
-    for number in range(count):
-        see(pods, number, 1, "ADDED")
     follower, left = Follower(), list(changes)
     version = 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(living, "SLICE", 2)
+        patch.setattr(living, "PARTS", 3)
+        pods = living_pods(Reading())
+        for number in range(count):
+            see(pods, number, 1, "ADDED")
         for _ in pods.catch_up(follower.changed):
             for number, event in left[:at_once]:
                 version += 1
                 see(pods, number, version, event)
             left = left[at_once:]
-    for number, event in left:
-        version += 1
-        see(pods, number, version, event)
-    assert follower.known == {each.uid: each for each in pods}
-    assert len(pods) == len(follower.known)
-    assert all(pods.get(uid) is each for uid, each in follower.known.items())
+        for number, event in left:
+            version += 1
+            see(pods, number, version, event)
+        assert follower.known == {each.uid: each for each in pods}
+        assert len(pods) == len(follower.known)
+        assert all(pods.get(uid) is each for uid, each in follower.known.items())
