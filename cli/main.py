@@ -104,7 +104,14 @@ def application(words: Sequence[str], commands: Sequence[Command] = COMMANDS) ->
 
 def available(commands: Sequence[Command]) -> list[Command]:
     """Returns the commands whose modules are installed: the image has `serve` alone."""
-    return [command for command in commands if importlib.util.find_spec(command.module)]
+    return [command for command in commands if _installed(command.module)]
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its package is not installed either
+        return False
 
 
 def main() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,10 +79,28 @@ def test_the_digest_of_the_base_is_asked_for_only_if_it_is_not_given(base: str, 
     assert asked or f"base={base} " in script
 
 
+def copied_of_the_command_line() -> list[str]:
+    (line,) = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("COPY cli/")]
+    return line.removeprefix("COPY ").split()[:-1]
+
+
+def test_with_what_the_image_has_of_the_command_line_serve_is_the_only_command(tmp_path: Path) -> None:
+    """Commands in packages of their own, which the image does not have, must not end the program either."""
+    (tmp_path / "cli").mkdir()
+    for path in copied_of_the_command_line():
+        shutil.copy(ROOT / path, tmp_path / "cli")
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]\n"
+        "from cli.main import COMMANDS, available; print([each.name for each in available(COMMANDS)])"
+    )
+    words = [sys.executable, "-I", "-B", "-c", code, str(tmp_path), str(ROOT)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.stdout == "['serve']\n", done.stderr
+
+
 def test_what_the_image_has_of_the_command_line_imports_nothing_else_of_it() -> None:
     """A start of the image takes minutes to test, and fails at the first import that was forgotten."""
-    (line,) = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("COPY cli/")]
-    *copied, _ = line.removeprefix("COPY ").split()
+    copied = copied_of_the_command_line()
     imported = {
         f"{node.module.replace('.', '/')}.py"
         for path in copied
