@@ -1,5 +1,6 @@
 """Devices on the real control plane: the API server has their API, kube-scheduler allocates what the slices offer, and
-claims are made of templates. No driver runs: a kubelet would ask one only when the pod is on its node.
+claims are made of templates. No driver runs: a kubelet would ask one only when the pod is on its node. With them what
+else of placement needs a feature gate.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ SOURCE = "driver: DRIVER, deviceSelector: {cel: {expression: 'true'}}"
 CONFIGURATION = f"""
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
-featureGates: {{KueueDRAIntegrationConsumableCapacity: true}}
+featureGates: {{KueueDRAIntegrationConsumableCapacity: true, TASTopologySpreading: true}}
+integrations: {{labelKeysToCopy: [app]}}
 resources:
   deviceClassMappings:
   - {{name: gpus, deviceClassNames: [gpu.example.com]}}
@@ -243,3 +245,33 @@ def test_pods_with_a_topology_run_where_their_devices_are_free(world: World, hos
 
     world.until("the other one waits for devices, although there is quota", lacks)
     assert 'resource "gpus"' in world.explain(f"job/{waiting}")
+
+
+SPREADING = "kueue.x-k8s.io/podset-topology-spreading"
+
+
+def replica(name: str, share: str) -> Raw:
+    """A Job of one pod that is spread over hosts beside those with the same label."""
+    made = job(name, "hosts", cpu=1, pods=1, seconds=3000, labels={"app": "web"})
+    rule = {"topologyKey": HOSTNAME, "maxShareAllowingPlacement": share}
+    selector = {"key": "app", "operator": "In", "values": ["web"]}
+    marks = made["spec"]["template"]["metadata"]["annotations"]
+    marks["kueue.x-k8s.io/podset-required-topology"] = HOSTNAME
+    marks[SPREADING] = json.dumps({"workloadLabelSelectors": [selector], "rules": [rule]})
+    return made
+
+
+def test_replicas_of_a_service_run_on_different_hosts(world: World, hosts: tuple[str, str]) -> None:
+    path = f"spec.template.metadata.annotations[{SPREADING}].rules[0].maxShareAllowingPlacement"
+    assert f'{path}: Invalid value: "1": must be greater than 0 and less than 1' in warned(world, replica("r", "1"))
+    for name in ("first", "second"):
+        world.create(replica(name, "0.4"))
+        world.until(f"{name} runs", lambda name=name: name in world.running())
+    world.create(replica("third", "0.4"))
+
+    def nodes() -> list[str]:
+        return sorted(each["spec"]["nodeName"] for each in world.get("pods")["items"] if each["spec"].get("nodeName"))
+
+    world.until("each has a host of its own", lambda: nodes() == list(hosts))
+    excluded = f"topology spreading excludes all topology domains at level: {HOSTNAME}"
+    world.until("the third one waits", lambda: excluded in world.condition("third", "QuotaReserved")[2])
