@@ -274,6 +274,7 @@ def from_configuration(
                 for gate in ("UnadmittedWorkloadsObservability", "UnadmittedWorkloadsExplicitStatus")
             ),
             finishes_orphans=enabled("FinishOrphanedWorkloads", gates),
+            requeues_pods=not enabled("SkipReassignmentForPodOwnedWorkloads", gates),
             guards=configuration.seiretsu.guard.action == "Evict",
         ),
         frameworks=tuple(configuration.integrations.frameworks),

@@ -26,6 +26,7 @@ from core.jobs.release import remain, uid_of
 from core.model import Raw
 from core.wire.conditions import status_patch
 from core.workload import transitions
+from core.workload.actions import LifePolicy
 
 log = structlog.get_logger(__name__)
 
@@ -47,14 +48,14 @@ class _Departure:
 
 @dataclass(slots=True)
 class Departures:
-    """Lists the pods of deleted jobs. ``gone`` are the uids of jobs of which no pod is left; ``finishes`` is whether
-    their Workloads are finished (FinishOrphanedWorkloads).
+    """Lists the pods of deleted jobs. ``gone`` are the uids of jobs of which no pod is left; ``policy`` is what becomes
+    of their Workloads.
     """
 
     caches: Caches
     writer: Writer
     clock: Callable[[], float] = time.time
-    finishes: bool = True
+    policy: LifePolicy = field(default_factory=LifePolicy)
     _gone: set[str] = field(default_factory=set)
     _waiting: dict[str, _Departure] = field(default_factory=dict)
 
@@ -68,12 +69,12 @@ class Departures:
         value = self.caches.get(key_of(raw))
         if value is None:  # gone meanwhile
             return None
-        action = orphan(raw, value, self.clock(), self._gone, finishes=self.finishes)
+        action = orphan(raw, value, self.clock(), self._gone, self.policy)
         if isinstance(action, AwaitPods):
             wait = await self.look(action)
             if wait:
                 return wait
-            action = orphan(raw, value, self.clock(), self._gone, finishes=self.finishes)
+            action = orphan(raw, value, self.clock(), self._gone, self.policy)
             self.forget(uid_of(raw))
         ends = isinstance(action, UpdateWorkloadStatus)
         if isinstance(action, UpdateWorkloadStatus | RemoveFinalizer):

@@ -124,7 +124,7 @@ class JobReconciler(Reconciler[_Decided]):
         self.metrics = metrics
         self.settings = settings
         self.managed = Managed(caches, settings, owners or Owners(caches))
-        self.departures = Departures(caches, writer, clock, finishes=settings.life.finishes_orphans)
+        self.departures = Departures(caches, writer, clock, settings.life)
         self.stops = Stops(kind, caches, writer, clock)
         self.store = caches.stores[self.resource]
         self.budget = budget or Budget(Pressure())
@@ -338,7 +338,7 @@ class JobReconciler(Reconciler[_Decided]):
             terminating_timeout=self._terminating_timeout,
             awaits_cleanup=self.settings.awaits_redis_cleanup and kind.awaits_cleanup(job),
             adopts_workloads=not self.settings.validates_group_owners,
-            finishes_orphans=self.settings.life.finishes_orphans,
+            life=self.settings.life,
             prebuilt_name=brought,
             prebuilt=self.caches.workloads.get(Key(key.namespace, named)) if named else None,
             successor=self._successor(Key(key.namespace, brought)) if brought else None,

@@ -56,7 +56,7 @@ class WorkloadReconciler(Reconciler[Life]):
         super().__init__("workloads", resources.WORKLOADS, writer, recorder, clock=clock)
         self.caches = caches
         self.settings = settings
-        self.departures = Departures(caches, writer, clock, finishes=settings.life.finishes_orphans)
+        self.departures = Departures(caches, writer, clock, settings.life)
 
     def changed(self, key: Key) -> None:
         """Queues this Workload."""

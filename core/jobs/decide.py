@@ -9,6 +9,7 @@ messages are those of Kueue's job framework; they include the rules A11 and A14 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Final
 
 from api import names
 from api.names import FinishedReason
@@ -36,6 +37,7 @@ from core.model import Raw, Workload, events
 from core.model.workload import replace
 from core.wire.guard import guarded
 from core.workload import priority, transitions
+from core.workload.actions import LifePolicy
 from core.workload.priority import Missing
 
 NOT_ADMITTED = "Not admitted by cluster queue"
@@ -53,23 +55,26 @@ def decide(situation: JobSituation) -> Action:
     return first(RULES, situation) or Wait()
 
 
-def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str], *, finishes: bool = True) -> Action:
+BY_DEFAULT: Final = LifePolicy()
+
+
+def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str], policy: LifePolicy = BY_DEFAULT) -> Action:
     """Decides about a Workload whose job is gone: it keeps its quota until the pods are gone too, then it is finished.
 
-    Without ``finishes`` (feature gate FinishOrphanedWorkloads) only its finalizer is removed, so that garbage
-    collection deletes it with its job.
+    Without the feature gate FinishOrphanedWorkloads only its finalizer is removed, so that garbage collection deletes
+    it with its job.
     """
     waits = awaits_pods(raw, value, pods_gone)
     if waits is not None:
         return waits
-    if finishes and not value.deleting and not value.holds(names.Condition.FINISHED):
+    if policy.finishes_orphans and not value.deleting and not value.holds(names.Condition.FINISHED):
         after = transitions.finished(
             value, FinishedReason.OWNER_NOT_FOUND, "The workload's owner no longer exists", now
         )
         eviction = value.condition(names.Condition.EVICTED)
         if eviction is not None and eviction.status and value.owner is not None and value.owner.is_pod:
-            # As in Kueue with SkipReassignmentForPodOwnedWorkloads: no other Pod takes its Workload.
-            after = transitions.requeued(after, eviction.reason, eviction.message, now, status=False)
+            again = policy.requeues_pods  # no other Pod takes it; as in Kueue the condition follows the gate
+            after = transitions.requeued(after, eviction.reason, eviction.message, now, status=again)
         if after.holds(names.Condition.PODS_REMAIN):
             kind, reason = names.Condition.PODS_REMAIN, names.PodsRemainReason.PODS_GONE
             text = "No pod of the deleted job is left"
@@ -96,7 +101,7 @@ def unmanaged(s: JobSituation) -> Action | None:
         if not s.kind.nested and not left:
             using = (raw for raw in s.workloads if s.owns(raw) and holds_quota(s.value(raw)))
             if (raw := next(using, None)) is not None:
-                return orphan(raw, s.value(raw), s.now, s.pods_gone, finishes=s.finishes_orphans)
+                return orphan(raw, s.value(raw), s.now, s.pods_gone, s.life)
         held = (raw for raw in s.workloads if without_finalizer(raw) is not None)
         given_up = (s.awaits_pods(raw) or without_finalizer(raw) for raw in held)
         return next((action for action in given_up if action is not None), Wait(left or None))

@@ -23,6 +23,7 @@ from core.jobs.template import ConflictError, FlavorMissingError, Injection
 from core.jobs.workload import NOTHING_COPIED, Copied
 from core.model import Key, Raw, Workload
 from core.model.workload import replace
+from core.workload.actions import LifePolicy
 from core.workload.priority import Missing, PriorityClasses, of_job
 
 
@@ -46,7 +47,7 @@ class JobSituation:
     ``terminating_timeout`` how long its pods may terminate, in seconds. ``awaits_cleanup``: whether the job, which is
     being deleted, keeps its quota until it is gone (DeferRayServiceFinalizationForRedisCleanup). ``adopts_workloads``:
     whether a group of pods takes a Workload of its name that was not made for a group
-    (PodIntegrationValidateGroupOwner is off). ``finishes_orphans``: the feature gate FinishOrphanedWorkloads.
+    (PodIntegrationValidateGroupOwner is off). ``life``: what becomes of Workloads whose job is gone.
     """
 
     kind: JobKind
@@ -78,7 +79,7 @@ class JobSituation:
     terminating_timeout: float = TERMINATING_SECONDS
     awaits_cleanup: bool = False
     adopts_workloads: bool = False
-    finishes_orphans: bool = True
+    life: LifePolicy = field(default_factory=LifePolicy)
 
     @cached_property
     def outcome(self) -> Outcome | None:

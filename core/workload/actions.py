@@ -30,7 +30,8 @@ class LifePolicy:
 
     ``explicit_status``: the status of a Workload reports that it waits before a cycle has decided it, which costs one
     more write. ``guards``: a Workload is evicted whose pods may use more devices than it was admitted for.
-    ``finishes_orphans``: a Workload is finished whose job is gone (FinishOrphanedWorkloads).
+    ``finishes_orphans``: a Workload is finished whose job is gone (FinishOrphanedWorkloads). ``requeues_pods``: that of
+    a single Pod that was evicted is said to be requeued (SkipReassignmentForPodOwnedWorkloads is off).
     """
 
     pods_ready: PodsReadyPolicy | None = None
@@ -38,6 +39,7 @@ class LifePolicy:
     explicit_status: bool = False
     guards: bool = True
     finishes_orphans: bool = True
+    requeues_pods: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -266,7 +267,7 @@ def test_replicas_of_a_service_run_on_different_hosts(world: World, hosts: tuple
     assert f'{path}: Invalid value: "1": must be greater than 0 and less than 1' in warned(world, replica("r", "1"))
     for name in ("first", "second"):
         world.create(replica(name, "0.4"))
-        world.until(f"{name} runs", lambda name=name: name in world.running())
+        world.until(f"{name} runs", partial(lambda each: each in world.running(), name))
     world.create(replica("third", "0.4"))
 
     def nodes() -> list[str]:

@@ -25,6 +25,7 @@ from core.jobs.workload import name
 from core.model import Key, Raw
 from core.state.state import State
 from core.wire.merge import merged
+from core.workload.actions import LifePolicy
 from tests.core.jobs.samples import admitted, job, workload_of
 
 KEY = Key("ns", name(BATCH_JOB, job()))
@@ -80,7 +81,7 @@ class World:
         self.caches.workloads.observe("ADDED", self.api.workload)
         self.caches.start()
         writer = Writer(self.api, self.caches.stores)  # type: ignore[arg-type]
-        self.departures = Departures(self.caches, writer, lambda: self.now, finishes)
+        self.departures = Departures(self.caches, writer, lambda: self.now, LifePolicy(finishes_orphans=finishes))
 
     async def step(self) -> float | None:
         raw = self.caches.stores[resources.WORKLOADS].get(KEY)

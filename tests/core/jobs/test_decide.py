@@ -27,6 +27,7 @@ from core.model.events import deleted_job
 from core.wire import decode
 from core.wire.merge import merged
 from core.workload import transitions
+from core.workload.actions import LifePolicy
 from tests.core.jobs.samples import (
     CLASSES,
     NOW,
@@ -377,10 +378,17 @@ def test_a_workload_whose_job_is_gone_is_finished() -> None:
 
 def test_without_its_gate_a_workload_whose_job_is_gone_only_loses_its_finalizer() -> None:
     raw = workload_of(job())
-    action = orphan(raw, read(raw), NOW, frozenset(), finishes=False)
+    action = orphan(raw, read(raw), NOW, frozenset(), LifePolicy(finishes_orphans=False))
     assert isinstance(action, RemoveFinalizer)
     assert (
-        orphan({**raw, "metadata": {**raw["metadata"], "finalizers": []}}, read(raw), NOW, (), finishes=False) == Wait()
+        orphan(
+            {**raw, "metadata": {**raw["metadata"], "finalizers": []}},
+            read(raw),
+            NOW,
+            (),
+            LifePolicy(finishes_orphans=False),
+        )
+        == Wait()
     )
 
 

@@ -27,6 +27,7 @@ from core.jobs.situation import JobSituation
 from core.model import Admission, Key, PodSetAssignment, Raw
 from core.wire.merge import merged
 from core.workload import transitions
+from core.workload.actions import LifePolicy
 from tests.core.jobs.samples import CLASSES, FLAVORS, NOW, after, decoded, evicted, facts
 
 GATE = {"name": "kueue.x-k8s.io/admission"}
@@ -411,11 +412,15 @@ def test_an_evicted_pod_keeps_its_quota_in_its_grace_period() -> None:
     assert not isinstance(after_all, UpdateWorkloadStatus), "neither finished nor released"
 
 
-@pytest.mark.parametrize("reason", ["Preempted", "NodeFailures"])
-def test_the_workload_of_an_evicted_pod_that_is_gone_is_not_requeued(reason: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "gate"), [("Preempted", True), ("NodeFailures", True), ("Preempted", False)], ids=["on", "on too", "off"]
+)
+def test_the_workload_of_an_evicted_pod_that_is_gone_is_not_requeued(reason: str, gate: bool) -> None:
+    """With SkipReassignmentForPodOwnedWorkloads."""
     raw = evicted(admitted(workload_of(pod())), reason, "By test")
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/own"]}
-    action = decided(pod(gated=False, status={"phase": "Failed"}, spec={"nodeName": "n"}, **metadata), raw)
+    ended = pod(gated=False, status={"phase": "Failed"}, spec={"nodeName": "n"}, **metadata)
+    action = decided(ended, raw, life=LifePolicy(requeues_pods=not gate))
     assert isinstance(action, UpdateWorkloadStatus)
     told = facts(action.after)
-    assert (told["Finished"], told["Requeued"]) == ("True/OwnerNotFound", f"False/{reason}")
+    assert (told["Finished"], told["Requeued"]) == ("True/OwnerNotFound", f"{not gate}/{reason}")
