@@ -53,7 +53,8 @@ def devices_of(slices: Iterable[Slice], cluster: DeviceCluster) -> Steps[Mapping
         matching: set[int] = set()
         for device_class in classes:
             results = yield from cluster.matching.results(present, device_class.selectors)
-            matching.update(place for place, result in enumerate(results) if result is True)
+            # What cannot be evaluated here is left to kube-scheduler: no job must wait for ever for it.
+            matching.update(place for place, result in enumerate(results) if result is not False)
         devices = [device for each in present for device in each.devices]
         if matching:
             found[resource] = sum(MANY if _is_shared(devices[place]) else 1 for place in matching)

@@ -61,6 +61,11 @@ def test_a_device_of_two_classes_counts_once() -> None:
     assert allocatable(both, *OFFERED, large, slices) == {"gpus": 2}
 
 
+def test_a_selector_that_cannot_be_evaluated_here_excludes_no_device() -> None:
+    odd = a_class("gpu", "sets.contains(['a'], ['a'])")
+    assert allocatable(GPUS, odd, on("n1", 3)) == {"gpus": 3}
+
+
 def test_classes_that_count_by_counter_limit_no_node() -> None:
     source = {
         "counter": {"name": "memory", "driver": "gpu.example.com", "deviceSelector": {"cel": {"expression": "true"}}}
