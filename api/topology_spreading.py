@@ -30,7 +30,7 @@ REQUIRED: Final = "Required"
 PREFERRED: Final = "Preferred"
 ONE: Final = 10**9
 MOST_RULES: Final = 2
-LONGEST: Final = 16 * 1024
+LONGEST: Final = 4 * 1024
 """Characters: a longer annotation is refused, before it is read."""
 _SELECTORS: Final = "workloadLabelSelectors"
 _SHARE: Final = "maxShareAllowingPlacement"

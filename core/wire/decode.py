@@ -333,11 +333,23 @@ def _rare(
         nominated=tuple(status.get("nominatedClusterNames") or ()),
         from_manager=names.Label.MULTIKUEUE_ORIGIN in labels,
         unhealthy_nodes=tuple(each["name"] for each in status.get("unhealthyNodes") or ()),
-        labels=tuple(sorted(labels.items())) if context.spreading else (),
+        labels=_counting_labels(labels) if context.spreading else (),
         coarse_reasons=context.coarse_reasons,
         **_family(metadata, context),
     )
     return next((common for common in (COMMON, COARSE) if found == common), found)
+
+
+MOST_LABELS: Final = 16
+"""By so many labels a Workload counts for others that are spread: each costs an update of its domains, and whoever
+makes Workloads may write thousands.
+"""
+
+
+def _counting_labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The labels by which a Workload may be selected: that of its job, and the first others by name."""
+    first = sorted(labels.items(), key=lambda each: (each[0] != names.Label.JOB_UID, each))
+    return tuple(sorted(first[:MOST_LABELS]))
 
 
 def variant_of(metadata: Raw) -> str:

@@ -254,6 +254,13 @@ def test_labels_are_kept_with_the_gate_alone() -> None:
     assert decode.workload(found, decode.WorkloadContext()).labels == ()
 
 
+def test_a_workload_counts_by_so_many_labels_alone_and_always_by_its_job() -> None:
+    many = {f"a{number:04d}": "x" for number in range(5000)} | {JOB_UID: "u"}
+    kept = decode.workload(raw(many, RULES, required=RACK), decode.WorkloadContext(spreading=True)).labels
+    assert len(kept) == decode.MOST_LABELS
+    assert (JOB_UID, "u") in kept
+
+
 def test_equal_pod_sets_are_one_value() -> None:
     context = decode.WorkloadContext(spreading=True)
     one, two, other = (decode.workload(raw({JOB_UID: uid}, RULES, required=RACK), context) for uid in ("u", "u", "v"))
