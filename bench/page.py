@@ -84,7 +84,7 @@ async def serve(queues: int, workloads: int) -> None:
         assert page.listener.bound is not None
         assert admission.listeners[0].bound is not None
         print(page.listener.bound.port, admission.listeners[0].bound.port, flush=True)
-        churning = asyncio.create_task(_churn(made, queues))
+        churning = asyncio.create_task(churn(made, queues))
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         number = 0
@@ -100,7 +100,7 @@ async def serve(queues: int, workloads: int) -> None:
         await admission.stop(Farewell(0.0, 0.5))
 
 
-async def _churn(made: PagedCluster, queues: int) -> None:
+async def churn(made: PagedCluster, queues: int) -> None:
     """Twenty workloads come in a second, of which every fourth starts, and as many go."""
     number, asked = 0, {"cpu": "1", "memory": "1Gi"}
     while True:
@@ -158,9 +158,9 @@ class ProcessUnderTest:
         return [float(each) for each in (await self.process.stdout.readline()).split()]
 
 
-async def viewing(served: ProcessUnderTest, viewers: int) -> asyncio.subprocess.Process:
+async def viewing(port: int, viewers: int) -> asyncio.subprocess.Process:
     """Starts viewers in a process of their own: what they cost there must not delay the caller."""
-    command = [sys.executable, "-m", "bench.page", "--view", str(served.page_port), "--viewers", str(viewers)]
+    command = [sys.executable, "-m", "bench.page", "--view", str(port), "--viewers", str(viewers)]
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
 
@@ -218,7 +218,7 @@ async def admission(served: ProcessUnderTest, twin: ProcessUnderTest, viewers: i
     for turn in range(turns * len(Arm)):
         arm = list(Arm)[turn % len(Arm)]
         seen = {Arm.NONE: None, Arm.ELSEWHERE: twin, Arm.HERE: served}[arm]
-        looking = await viewing(seen, viewers) if seen is not None else None
+        looking = await viewing(seen.page_port, viewers) if seen is not None else None
         await asyncio.sleep(SETTLED_SECONDS)
         before, _ = await served.ask("usage")
         found[arm].calls.append(await caller.run(CALLS_PER_SECOND, seconds))
@@ -231,7 +231,7 @@ async def admission(served: ProcessUnderTest, twin: ProcessUnderTest, viewers: i
             found[arm].viewers_cpu += float(cpu)
     for arm, each in found.items():
         print(
-            f"admission {arm:20} p50 {each.at(0.5):.1f} ms, p99 {each.at(0.99):.1f} ms"
+            f"admission {arm:20} p50 {each.at(0.5):.1f}, p95 {each.at(0.95):.1f}, p99 {each.at(0.99):.1f} ms"
             f" (turns: {each.middle(0.99):.1f}), CPU {each.cpu / turns / seconds:.0%} of a core"
         )
     none, elsewhere, here = (found[arm] for arm in Arm)

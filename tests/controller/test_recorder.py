@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import errno
+import resource
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -123,31 +126,56 @@ async def test_files_are_bounded_and_each_can_be_played_alone(tmp_path: Path) ->
     assert cycles_in(last(tmp_path, 2**20)) == sum(cycles[-2:]), "the last two are one recording"
 
 
-async def test_what_cannot_be_written_is_one_line_and_one_metric_and_another_file_begins_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(self: Path, mode: str) -> None:
-        raise OSError(28, "No space left on device")
+@contextlib.contextmanager
+def read_only() -> Iterator[None]:
+    """For root no folder is read-only."""
 
+    def refused(self: Path, mode: str) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Path, "open", refused)
+        yield
+
+
+@contextlib.contextmanager
+def full() -> Iterator[None]:
+    """The limit of file sizes fails in the same call as a full disk does: write(2), in the middle of a file."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+
+
+@pytest.mark.parametrize("broken", [read_only, full])
+async def test_what_cannot_be_written_is_one_line_and_one_metric_and_another_file_begins_later(
+    tmp_path: Path, broken: Callable[[], contextlib.AbstractContextManager[None]]
+) -> None:
     with structlog.testing.capture_logs() as lines:
         async with running(tmp_path) as (scheduled, registry):
 
-            def failing(value: float) -> Callable[[], bool]:
-                return lambda: registry.get_sample_value("seiretsu_recorder_failing") == value
+            def failing(value: float) -> bool:
+                return registry.get_sample_value("seiretsu_recorder_failing") == value
 
-            with monkeypatch.context() as patched:
-                patched.setattr(Path, "open", full)
+            def cycled(value: float) -> bool:
                 scheduled.cycle()
-                await eventually(failing(1.0))
+                return failing(value)
+
+            with broken():
+                await eventually(lambda: cycled(1.0))
                 scheduled.cycle()
-            while failing(1.0)():
-                scheduled.cycle()
-                await asyncio.sleep(0.01)
+            await eventually(lambda: cycled(0.0))
     assert [each["event"] for each in lines] == [
         "the recording cannot be written; queueing goes on",
         "the recording is written again",
     ]
-    assert cycles_in(last(tmp_path, 2**20))
+    for each in recordings(tmp_path):
+        assert cycles_in(each.read_bytes()) or each.stat().st_size <= 600, "what was written replays"
+    assert cycles_in(recordings(tmp_path)[-1].read_bytes())
 
 
 async def test_entries_that_come_faster_than_they_are_written_are_dropped_together(
