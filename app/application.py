@@ -21,6 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.access import Access
 from app.limits import Bodies, Limits, Places, RefusedCallError, check_call, check_page, in_time, refuse, too_many
 from app.metrics import ProcessMetrics
+from app.pieces import CALLS
 from webhook.routes import Route
 
 
@@ -60,7 +61,8 @@ class Application:
         try:
             route = self._hooks.get(scope["path"])
             if route is not None:
-                await self._call(route, scope, receive, send)
+                with CALLS:
+                    await self._call(route, scope, receive, send)
                 return
             headers = check_page(scope, self.limits)
             if scope["path"] not in self._paths:  # Starlette takes a path with a final newline for the page itself

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 import orjson
 
 from api.objects import Raw
-from app.pieces import in_pieces
+from app.pieces import after_calls, in_pieces
 
 COALESCED_SECONDS: Final = 0.03
 """After the first change so long is waited for others."""
@@ -235,7 +235,7 @@ class Hub:
             self._kept_bytes -= len(old.text) + len(old.packed)
         for viewer in tuple(followed.viewers):
             viewer.offer(frame)
-            await asyncio.sleep(0)
+            await after_calls()
 
     def _frame(self, name: Hashable, fields: Raw) -> StreamFrame:
         return _encoded(self._number, name, f"{self._epoch}.{self._number}", {**fields, "at": self._now()})

@@ -232,6 +232,6 @@ async def test_after_a_pass_it_rests_by_the_cpu_time_of_rows_and_not_by_the_time
     told.hub.changed()
     with pytest.raises(asyncio.CancelledError):
         await told.hub.run()
-    assert slept == [stream.COALESCED_SECONDS, 0, pause]
+    assert slept == [stream.COALESCED_SECONDS, pause]
     monkeypatch.undo()
     await viewer.aclose()
