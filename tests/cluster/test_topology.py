@@ -148,12 +148,29 @@ def test_a_pod_that_comes_again_goes_where_its_rank_was(racks: World) -> None:
     assert placed(racks, "job") == before
 
 
-def test_a_node_that_is_gone_is_replaced_in_the_same_rack(racks: World) -> None:
+def lose(world: World, node_name: str, how: str) -> None:
+    """A node fails; Kubernetes deletes its pods with it, else they are deleted here, as by their eviction."""
+    if how == "gone":
+        world.delete("nodes", node_name)
+        return
+    if how == "tainted":
+        broken = {"key": "example.com/broken", "effect": "NoSchedule"}
+        world.patch("nodes", node_name, {"spec": {"taints": [{"key": TAINT, "effect": "NoSchedule"}, broken]}})
+    else:
+        ready = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
+        world.patch("nodes", node_name, {"status": {"conditions": [ready]}}, subresource="status")
+    for pod in world.get("pods")["items"]:
+        if pod["spec"].get("nodeName") == node_name:
+            world.delete("pods", pod["metadata"]["name"])
+
+
+@pytest.mark.parametrize("how", ["gone", "not ready", "tainted"])
+def test_a_node_that_fails_is_replaced_in_the_same_rack(racks: World, how: str) -> None:
     racks.queue("team", 48)
     racks.create(ranked("job", 2, REQUIRED))
     before = all_placed(racks, "job", 2)
     (lost,) = set(before.values())
-    racks.delete("nodes", lost)
+    lose(racks, lost, how)
 
     def moved() -> bool:
         now = set(placed(racks, "job").values())
