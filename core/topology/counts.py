@@ -110,23 +110,26 @@ class Counts:
     """The counts of all domains for a shape, with the usage of the ``Domains`` that asked last.
 
     ``led`` are those beside the leader, ``leads`` whether the domain can hold it; without a leader ``led`` is
-    ``plain`` and ``leads`` empty. ``scores`` is empty unless nodes are preferred. ``excluded`` counts the leaves that
-    hold no pod, by the reason. A change of one leaf costs the domains above it, and what it moves in a ranking.
+    ``plain`` and ``leads`` empty. ``scores`` is empty unless nodes are preferred. A change of one leaf costs the
+    domains above it, and what it moves in a ranking.
     """
 
     plain: Table
     led: Table
     leads: list[list[bool]]
     scores: list[list[int]]
-    excluded: dict[str, int]
+    _excluded: dict[str, int]
     _reasons: list[str]
+    _unexplained: dict[int, None]
+    """The leaves whose reason may have changed since ``excluded`` was read."""
 
     __slots__ = (
+        "_excluded",
         "_exclusions",
         "_pages",
         "_reasons",
+        "_unexplained",
         "_within",
-        "excluded",
         "leads",
         "led",
         "plain",
@@ -171,12 +174,13 @@ class Counts:
         self.led = self.plain if self.shape.leader is None else Table(tree)
         self.leads = [[False] * tree.size(level) for level in range(depth)] if self.shape.leader is not None else []
         self.scores = [[0] * tree.size(level) for level in range(depth)] if self.shape.filter.preferred else []
-        self.excluded = {}
+        self._excluded, self._unexplained = {}, {}
         self._reasons = [""] * len(tree.leaves)
         if self.leads or self.scores:
             pause = max(1, STEP // (4 + self.shape.filter.effort))
             for leaf in range(len(tree.leaves)):
                 self._count_leaf(leaf)
+                self._explain()
                 if not leaf % pause:
                     yield
         else:
@@ -220,7 +224,7 @@ class Counts:
                 leaf += 1
                 if not leaf % pause:
                     yield
-        self.excluded.update(reasons)
+        self._excluded.update(reasons)
         size = shape.sizes[tree.lowest]
         self.plain.units[tree.lowest] = pods.copy() if size == 1 else [each // size for each in pods]
 
@@ -277,9 +281,24 @@ class Counts:
             changed |= score != self.scores[level][leaf]
             self.scores[level][leaf] = score
         if not held or self._reasons[leaf]:
-            counts = not held and where.present
-            self._exclude(leaf, "" if not counts else why or _lacking(capacity, used, shape.per_pod))
+            self._unexplained[leaf] = None
         return changed
+
+    @property
+    def excluded(self) -> dict[str, int]:
+        """How many leaves hold no pod, by the reason; few are asked for it."""
+        self._explain()
+        return self._excluded
+
+    def _explain(self) -> None:
+        """Finds why the leaves that were counted last hold no pod."""
+        for leaf in self._unexplained:
+            where, why = self.tree.leaves[leaf], ""
+            if where.present and not self.plain.pods[self.tree.lowest][leaf]:
+                used = self._pages[leaf // PAGE][leaf % PAGE]
+                why = self._why(leaf, where.node) or _lacking(where.capacity, used, self.shape.per_pod)
+            self._exclude(leaf, why)
+        self._unexplained.clear()
 
     def _why(self, leaf: int, node: Node | None) -> str:
         """Why pods cannot run on a leaf, '' if they can."""
@@ -293,11 +312,11 @@ class Counts:
             return
         self._reasons[leaf] = reason
         if reason:
-            self.excluded[reason] = self.excluded.get(reason, 0) + 1
+            self._excluded[reason] = self._excluded.get(reason, 0) + 1
         if before:
-            self.excluded[before] -= 1
-            if not self.excluded[before]:
-                del self.excluded[before]
+            self._excluded[before] -= 1
+            if not self._excluded[before]:
+                del self._excluded[before]
 
     def _count_domain(self, level: int, number: int) -> bool:
         """Counts a domain from its children, and returns whether its figures have changed."""
