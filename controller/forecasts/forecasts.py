@@ -26,6 +26,7 @@ from controller.forecasts.messages import (
     Ended,
     Named,
     Newcomers,
+    Nodes,
     Question,
     RunTimesKnown,
     Starts,
@@ -40,7 +41,7 @@ from core.forecast.calibration import Calibration
 from core.forecast.learned import LearnedRunTimes, ran
 from core.forecast.newcomers import Kind, kind_of
 from core.forecast.situation import Situation, situation
-from core.model import Key, PodSet, Workload
+from core.model import Key, Node, PodSet, Requests, Workload
 from core.model.forecast import StartForecast
 from core.queue.routing import still_judged
 from core.workload.actions import LifePolicy
@@ -56,6 +57,8 @@ OLD_SECONDS: Final = 120.0
 TOO_OLD_SECONDS: Final = 900.0
 """An older forecast is not shown."""
 RESTART_SECONDS, LONGEST_RESTART_SECONDS = 1.0, 300.0
+AT_A_TIME: Final = 500
+"""So many workloads or nodes are looked at between two pauses: a fifth of a millisecond."""
 ERRORS: Final = (0.05, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.0, 5.0)
 
 
@@ -92,6 +95,8 @@ class Forecasts:
         self._records: dict[Key, Record] = {}
         self._calibration = Calibration()
         self._seen: dict[str, _Seen] = {}
+        self._nodes: dict[str, tuple[Node, Requests | None]] = {}
+        """The nodes that the process knows."""
         self._ended: list[tuple[Workload, float]] = []
         self._arrived: list[Workload] = []
         self._process: WorkerProcess | None = None
@@ -208,6 +213,7 @@ class Forecasts:
     async def _with_process(self) -> None:
         process = await WorkerProcess.start(self.command)
         self._seen.clear()
+        self._nodes.clear()
         self._ended.clear()
         self._arrived = list(self.recent)
         self._process = process
@@ -247,14 +253,22 @@ class Forecasts:
         if not about.waiting and not about.holding:
             self._seen[name] = _Seen({}, about, now)
             return 0.0
+        workloads: dict[Key, Workload] = {}
+        new, alike = [], True
+        known = before.workloads if before is not None else {}
+        for place, each in enumerate((*about.waiting, *about.holding)):
+            if place % AT_A_TIME == 0:
+                await asyncio.sleep(0)
+            old = known.get(each.key)
+            workloads[each.key] = each
+            if old is not each:
+                new.append(each)
+                alike = alike and old is not None and _alike(old, each)
+        alike = alike and len(workloads) == len(known)
         await asyncio.sleep(0)
-        workloads = {each.key: each for each in about.waiting}
-        workloads |= {each.key: each for each in about.holding}
-        if before is not None and now - before.answered < OLD_SECONDS and _same(before, workloads, about):
+        if before is not None and now - before.answered < OLD_SECONDS and alike and _same(before.about, about):
             return 0.0
-        await asyncio.sleep(0)
-        old = before.workloads if before is not None else {}
-        new = [each for key, each in workloads.items() if old.get(key) is not each]
+        await self._send_nodes(about)
         for place in range(0, len(new), AT_ONCE):
             await self._worker.send(Workloads(new[place : place + AT_ONCE]))
         ended, self._ended = self._ended, []
@@ -268,16 +282,37 @@ class Forecasts:
             await self._worker.send(
                 Named([each.key for each in about.waiting[part]], [each.key for each in about.holding[part]])
             )
-        await self._worker.send(Question(_without_workloads(about), seed=int(now), quick=quick, arrivals=self.arrivals))
+        question = Question(_alone(about), int(now), placed=bool(about.nodes), quick=quick, arrivals=self.arrivals)
+        await self._worker.send(question)
         spent = await self._answers(name)
         self._seen[name] = _Seen(workloads, about, 0.0 if quick else now)
         return spent
+
+    async def _send_nodes(self, about: Situation) -> None:
+        """Sends the nodes that have changed since they were sent; an arena without a topology has none."""
+        if not about.nodes:
+            return
+        changed: list[tuple[str, Node | None, Requests | None]] = []
+        for place, name in enumerate({**self._nodes, **about.nodes}):
+            if place % AT_A_TIME == 0:
+                await asyncio.sleep(0)
+            found = about.nodes.get(name), about.others.get(name)
+            if name not in self._nodes or found[0] is not self._nodes[name][0] or found[1] != self._nodes[name][1]:
+                changed.append((name, *found))
+        for place in range(0, len(changed), AT_ONCE):
+            await self._worker.send(Nodes(changed[place : place + AT_ONCE]))
+        for name, node, others in changed:
+            if node is None:
+                self._nodes.pop(name, None)
+            else:
+                self._nodes[name] = (node, others)
 
     async def _answers(self, name: str) -> float:
         """Enters what is answered about an arena; returns the CPU seconds."""
         spent = 0.0
         while True:
             message = await self._worker.receive()
+            await asyncio.sleep(0)  # what has arrived already is read without a pause
             match message:
                 case Starts(starts):
                     for each in starts:
@@ -310,16 +345,13 @@ class Forecasts:
         return self._process
 
 
-def _same(before: _Seen, workloads: Mapping[Key, Workload], about: Situation) -> bool:
-    """Whether nothing that matters has changed since: why a workload waits is written again and again."""
-    if before.workloads.keys() != workloads.keys():
-        return False
-    if any(not _alike(before.workloads[key], each) for key, each in workloads.items()):
-        return False
-    return _without_workloads(about, now=0.0) == _without_workloads(before.about, now=0.0)
+def _same(before: Situation, now: Situation) -> bool:
+    """Whether nothing has changed beside workloads and time."""
+    return replace(now, waiting=(), holding=(), now=0.0) == replace(before, waiting=(), holding=(), now=0.0)
 
 
 def _alike(old: Workload, new: Workload) -> bool:
+    """Whether nothing that matters has changed: why a workload waits is written again and again."""
     return old is new or (
         still_judged(old, new)
         and old.admission == new.admission
@@ -328,5 +360,6 @@ def _alike(old: Workload, new: Workload) -> bool:
     )
 
 
-def _without_workloads(about: Situation, now: float | None = None) -> Situation:
-    return replace(about, waiting=(), holding=(), now=about.now if now is None else now)
+def _alone(about: Situation) -> Situation:
+    """The situation without what is sent in parts."""
+    return replace(about, waiting=(), holding=(), nodes={}, others={})

@@ -7,13 +7,15 @@ the one that limits its work.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
 import time
 from dataclasses import replace
 from itertools import islice
-from typing import BinaryIO, Final
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
 
 from api.objects import Key
 from controller.forecasts.messages import (
@@ -27,6 +29,7 @@ from controller.forecasts.messages import (
     Ended,
     Named,
     Newcomers,
+    Nodes,
     Question,
     RunTimesKnown,
     Starts,
@@ -41,11 +44,13 @@ from core.forecast.forecast import Forecast, forecast_in_steps
 from core.forecast.learned import LearnedRunTimes
 from core.forecast.newcomers import of_newcomers
 from core.forecast.situation import Situation
-from core.model import Workload
+from core.model import Node, Requests, Workload
 
+Value = TypeVar("Value")
 MOST_SECONDS: Final = 60.0
 """CPU time for one arena; then the best answer so far counts."""
 NICENESS: Final = 10
+"""So that admission calls come first: of a processor that both want this process gets a tenth."""
 
 
 class ForecastProcess:
@@ -57,6 +62,8 @@ class ForecastProcess:
         self._run_times = LearnedRunTimes()
         self._arrived = RecentArrivals(0.0)
         self._workloads: dict[str, dict[Key, Workload]] = {}
+        self._nodes: dict[str, Node] = {}
+        self._others: dict[str, Requests] = {}
         self._new: list[Workload] = []
         self._named = Named([], [])
 
@@ -77,6 +84,10 @@ class ForecastProcess:
             case Named(waiting, holding):
                 self._named.waiting += waiting
                 self._named.holding += holding
+            case Nodes(nodes):
+                for name, node, others in nodes:
+                    _put(self._nodes, name, node)
+                    _put(self._others, name, others)
             case Ended(ran):
                 for workload, seconds in ran:
                     self._run_times.add(workload, seconds)
@@ -119,6 +130,8 @@ class ForecastProcess:
     def _answer(self, question: Question) -> None:
         arena, about = question.about.arena, self._complete(question.about)
         waiting = about.waiting
+        if question.placed:
+            about = replace(about, nodes=self._nodes, others=self._others)
         began = time.process_time()
         rates = self._arrived.rates(about.local_queues, about.now) if question.arrivals else NOBODY
         found: Forecast | None = None
@@ -161,9 +174,25 @@ class ForecastProcess:
         self._write.flush()
 
 
+def _put(there: dict[str, Value], name: str, value: Value | None) -> None:
+    if value is None:
+        there.pop(name, None)
+    else:
+        there[name] = value
+
+
+def _give_way() -> None:
+    """Lowers the priority of this process, and of its session: where Linux groups processes by session, and no cgroup
+    does, the priority of a process counts only inside its own.
+    """
+    os.nice(NICENESS)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(NICENESS))
+
+
 def main() -> int:
     """Answers until the pipe is closed: the controller has ended, however it did."""
-    os.nice(NICENESS)
+    _give_way()
     gc.disable()  # a run is thrown away as a whole; ``ForecastProcess`` collects between runs
     read, worker = sys.stdin.buffer, ForecastProcess(sys.stdout.buffer)
     try:

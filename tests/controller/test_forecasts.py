@@ -25,15 +25,20 @@ from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.forecasts import forecasts as module
 from controller.forecasts.forecasts import Forecasts
-from controller.forecasts.messages import ArenasGone, Arrived, Question, RunTimesKnown
+from controller.forecasts.messages import AT_ONCE, ArenasGone, Arrived, Nodes, Question, RunTimesKnown
 from controller.forecasts.process import worker_command
 from controller.forecasts.remembered import RememberedRunTimes
-from controller.forecasts.worker import ForecastProcess
+from controller.forecasts.worker import NICENESS, ForecastProcess
 from controller.kube.errors import Conflict, NotFound
 from core.forecast.learned import FEWEST, LearnedRunTimes
 from core.forecast.stored import FIELD, NAME, learned_of
+from core.model import LocalQueue, Node, ResourceFlavor, Topology
 from core.model.forecast import StartForecast
+from core.model.policy import SchedulingPolicy, TopologyPolicy
+from core.state.state import State
 from core.workload.actions import LifePolicy
+from tests.builders import cluster_queue
+from tests.builders import workload as waiting
 from tests.controller.test_caches import filled, workload
 from tests.eventually import eventually
 
@@ -123,6 +128,9 @@ async def test_a_waiting_workload_has_a_forecast_and_so_has_a_job_like_it() -> N
         found = place.forecasts.of(Key("ns", "next"))
         assert found is not None and found.p50 == pytest.approx(600, rel=0.01)
         assert found.after == Key("ns", "w")
+        process: Any = place.forecasts._process
+        mine, its = (os.getpriority(os.PRIO_PROCESS, each) for each in (0, process.pid))
+        assert its == min(mine + NICENESS, 19), "admission calls come first"
         waiting = place.caches.get(Key("ns", "next"))
         assert waiting is not None
         asked = (Key("ns", waiting.queue), waiting.priority, waiting.pod_sets)
@@ -225,6 +233,40 @@ async def test_what_the_process_knows_of_an_arena_that_is_gone_is_forgotten() ->
     process._workloads = {"gone": {}, arena: {}}
     process.take(sent[0])
     assert [*process._workloads] == [arena]
+
+
+async def test_nodes_are_sent_in_parts_and_again_only_where_they_change() -> None:
+    place = Place()
+    sent = place.without_a_process()
+    state = place.caches.state = State(SchedulingPolicy(topology=TopologyPolicy()))
+    state.set_namespace("ns", {})
+    state.set_cluster_queue("cq", cluster_queue("cq", 4))
+    state.set_local_queue(Key("ns", "lq"), LocalQueue(Key("ns", "lq"), "cq"))
+    state.set_workload(Key("ns", "next"), waiting("next", 4, created=START))
+    state.set_topology("hosts", Topology("hosts", ("kubernetes.io/hostname",)))
+    state.set_flavor("default", ResourceFlavor("default", topology_name="hosts"))
+    for number in range(AT_ONCE + 20):
+        state.set_node(
+            f"n{number}", Node(f"n{number}", {"kubernetes.io/hostname": f"n{number}"}, allocatable={"cpu": 4})
+        )
+    await place.forecasts.look()
+    assert [len(found.nodes) for found in sent if isinstance(found, Nodes)] == [AT_ONCE, 20]
+    assert all(found.placed and not found.about.nodes for found in sent if isinstance(found, Question))
+    process = ForecastProcess(io.BytesIO())
+    for message in sent:
+        process.take(message)
+    assert process._nodes == state.placement.nodes  # type: ignore[union-attr]
+    sent.clear()
+    state.set_node("n1", None)
+    state.set_other_pods("n2", {"cpu": 1})
+    await place.forecasts.look()
+    (changed,) = (found.nodes for found in sent if isinstance(found, Nodes))
+    assert [(name, node is None, others) for name, node, others in changed] == [
+        ("n1", True, None),
+        ("n2", False, {"cpu": 1}),
+    ]
+    process.take(sent[0])
+    assert "n1" not in process._nodes and process._others == {"n2": {"cpu": 1}}
 
 
 async def test_with_arrivals_the_process_learns_what_was_created() -> None:
