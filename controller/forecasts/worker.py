@@ -7,14 +7,12 @@ the one that limits its work.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import sys
 import time
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from api.objects import Key
@@ -50,7 +48,7 @@ Value = TypeVar("Value")
 MOST_SECONDS: Final = 60.0
 """CPU time for one arena; then the best answer so far counts."""
 NICENESS: Final = 10
-"""So that admission calls come first: of a processor that both want this process gets a tenth."""
+"""So that admission calls come first: of a processor that both want in one container this process gets a tenth."""
 
 
 class ForecastProcess:
@@ -181,18 +179,9 @@ def _put(there: dict[str, Value], name: str, value: Value | None) -> None:
         there[name] = value
 
 
-def _give_way() -> None:
-    """Lowers the priority of this process, and of its session: where Linux groups processes by session, and no cgroup
-    does, the priority of a process counts only inside its own.
-    """
-    os.nice(NICENESS)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(NICENESS))
-
-
 def main() -> int:
     """Answers until the pipe is closed: the controller has ended, however it did."""
-    _give_way()
+    os.nice(NICENESS)
     gc.disable()  # a run is thrown away as a whole; ``ForecastProcess`` collects between runs
     read, worker = sys.stdin.buffer, ForecastProcess(sys.stdout.buffer)
     try:
