@@ -15,6 +15,7 @@ from controller.kube.client import Client
 
 READY_SECONDS = 240.0
 END_SECONDS = 30.0
+PROGRAM = "from cli.main import main; main()"
 
 
 _TIED = """import os, signal, threading
@@ -43,17 +44,22 @@ async def hooks_at(client: Client) -> str:
 
 @contextlib.contextmanager
 def served(
-    kubeconfig: Path, scratch: Path, *more: str, ready_seconds: float = READY_SECONDS
+    kubeconfig: Path,
+    scratch: Path,
+    *more: str,
+    ready_seconds: float = READY_SECONDS,
+    program: str = PROGRAM,
+    first: tuple[str, ...] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Context in which serve runs, from the line ``ready`` on; raises ``RuntimeError`` with the end of the log if it
-    fails.
+    fails. ``program`` starts it; it may take the ``first`` arguments for itself.
     """
     said, log = scratch / "serve.out", scratch / "serve.log"
     words = ["serve", "--install", "--kubeconfig", str(kubeconfig), "--bind", "127.0.0.1:0", "--lame-duck", "0"]
     words += ["--cert-dir", str(scratch / "certificates"), "--log-level", "warning", *more]
     with said.open("wb") as out, log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-c", tied("from cli.main import main; main()"), *words],
+            [sys.executable, "-c", tied(program), *first, *words],
             stdout=out,
             stderr=errors,
             stdin=subprocess.PIPE,
