@@ -1,4 +1,6 @@
-"""How good forecasts of starts are, and what they cost: ``python -m bench.forecast [--cost] [--arrivals] [TRACE...]``.
+"""How good forecasts of starts are, and what they cost.
+
+``python -m bench.forecast [--cost | --loop] [--arrivals] [TRACE...]``
 
 Each trace is played by the simulator, which knows how long every job runs; every six minutes the State is taken as it
 is then, and forecast with no more than what the jobs that have finished by then have taught. A forecast is judged when
@@ -15,11 +17,13 @@ has the log-uniform run times and sizes of Downey, "Predicting queue times on sp
 have a daily cycle besides.
 
 ``--arrivals``: others are taken to arrive as in the last hours. ``--cost``: CPU seconds until the
-first answer for 10,000 waiting workloads in 50 ClusterQueues, and until the last.
+first answer for 10,000 waiting workloads in 50 ClusterQueues, and until the last. ``--loop``: the CPU time of each step
+that forecasts of as many take on the event loop of the controller (for a whole ``serve`` see ``bench.forecasting``).
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import math
 import random
@@ -31,8 +35,15 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
 
 from api.objects import Key
+from bench.lag import Steps
+from bench.measure import Latency
+from controller.cache.caches import Caches
+from controller.forecasts.forecasts import Forecasts
+from controller.run.watched import WATCHED
+from controller.settings import ControllerSettings
 from core.forecast.accuracy import MOMENTS, SHORT_WAIT_SECONDS, Record
 from core.forecast.arrivals import NOBODY, ArrivalRates, RecentArrivals
 from core.forecast.calibration import Calibration
@@ -52,9 +63,11 @@ from core.model import (
     Selector,
     Workload,
 )
+from core.model import workload as fields
 from core.model.owner import Owner
 from core.simulation.simulation import Arrival, Simulation
 from core.state.state import State
+from core.workload.actions import LifePolicy
 from seiretsu.client.estimate import estimate
 
 START: Final = 1_700_000_000.0
@@ -324,9 +337,41 @@ def cost(count: int = 10_000, number: int = 50) -> Iterator[str]:
         )
 
 
+async def loop(count: int = 10_000, number: int = 50, seconds: float = 60.0) -> str:
+    """The steps of the event loop while a real process forecasts one arena that changes all the time."""
+    chance, state, began = random.Random(1), queues(number, 1, 40), time.time()
+    made = []
+    for each in range(count):
+        job = TracedJob(0, f"job{each % 20}x", chance.choice((1, 1, 2, 4, 8)), 1.0)
+        there = workload(each, job, chance.randrange(number))
+        made.append(fields.replace(there, created=float(int(began)) - count + each, max_execution=600))
+        state.set_workload(there.key, made[-1])
+    forecasts = Forecasts(Caches(state, WATCHED, ControllerSettings().reading), LifePolicy(), CollectorRegistry())
+    gc.collect()
+    gc.freeze()
+
+    async def run() -> None:
+        await steps
+
+    steps = Steps(forecasts.run())
+    task, end = asyncio.create_task(run()), time.monotonic() + seconds
+    while time.monotonic() < end:
+        await asyncio.sleep(0.5)
+        for which in chance.sample(range(count), 20):
+            made[which] = replace(made[which], priority=1 - made[which].priority)
+            state.set_workload(made[which].key, made[which])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    known = sum(forecasts.of(each.key) is not None for each in made)
+    return f"{count} waiting, {known} forecast; CPU of {len(steps.seconds)} steps: {Latency.of(steps.seconds)}"
+
+
 def main(arguments: list[str]) -> int:
     """Prints the costs, or the table of the traces that are named."""
     wanted = [each for each in arguments if not each.startswith("--")]
+    if "--loop" in arguments:
+        print(asyncio.run(loop()))
+        return 0
     lines = cost() if "--cost" in arguments else table(wanted or list(TRACES), expects="--arrivals" in arguments)
     for line in lines:
         print(line, flush=True)

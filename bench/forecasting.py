@@ -19,13 +19,13 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from bench import report
+from bench.lag import Steps
 from bench.measure import Latency, Usage, bare_plane, exit_on_sigterm
 from bench.measured import with_token
 from bench.openloop import Caller, Target
@@ -49,30 +49,6 @@ continuous(sys.argv.pop(1))
 from cli.main import main
 main()
 """
-
-
-class Steps:
-    """Awaits something, and keeps the CPU seconds of each of its steps on the event loop."""
-
-    def __init__(self, awaited: Any) -> None:
-        self.seconds: list[float] = []
-        self._awaited = awaited
-
-    def __await__(self) -> Generator[Any, None, None]:
-        error: BaseException | None = None
-        while True:
-            began = time.thread_time()
-            try:
-                waits = self._awaited.send(None) if error is None else self._awaited.throw(error)
-            except StopIteration:
-                return
-            finally:
-                self.seconds.append(time.thread_time() - began)
-            error = None
-            try:
-                yield waits
-            except BaseException as thrown:
-                error = thrown
 
 
 def continuous(file: str) -> None:

@@ -6,9 +6,10 @@ import asyncio
 import multiprocessing
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Generator
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 INTERVAL_SECONDS = 0.002
 IDLE_SECONDS = 0.25
@@ -70,6 +71,30 @@ class Turns(_Beside):
             began = time.thread_time()
             await asyncio.sleep(0)
             self.seconds.append(time.thread_time() - began)
+
+
+class Steps:
+    """Awaits something, and keeps the CPU seconds of each of its steps on the event loop."""
+
+    def __init__(self, awaited: Any) -> None:
+        self.seconds: list[float] = []
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, None, None]:
+        error: BaseException | None = None
+        while True:
+            began = time.thread_time()
+            try:
+                waits = self._awaited.send(None) if error is None else self._awaited.throw(error)
+            except StopIteration:
+                return
+            finally:
+                self.seconds.append(time.thread_time() - began)
+            error = None
+            try:
+                yield waits
+            except BaseException as thrown:
+                error = thrown
 
 
 class Idle:

@@ -22,14 +22,14 @@ from core.model.forecast import StartForecast
 
 KEPT: Final = 300
 """So many starts are remembered, of forecasts that were about as long."""
-FEWEST: Final = 30
+FEWEST: Final = 10
 """With fewer of them nothing is corrected."""
 SHORTEST_SECONDS: Final = 30.0
 """A shorter forecast is not remembered, and not corrected: its multiple says little."""
 LEAST, MOST = 0.1, 10.0
 OUTSIDE: Final = 0.2
 """So many starts may be outside of their interval."""
-STEP: Final = 0.05
+STEP: Final = 0.1
 WIDEST: Final = 8.0
 
 
