@@ -13,7 +13,6 @@ import dataclasses
 import itertools
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from msgspec import structs
@@ -268,7 +267,7 @@ class Domains:
         return other
 
 
-_NO_ANSWERS: Final[Mapping[Hashable, Any]] = MappingProxyType({})
+_NO_ANSWERS: Final[Mapping[Hashable, Any]] = {}
 
 
 class Answers(dict[Hashable, Any]):
