@@ -193,7 +193,7 @@ class Hub:
             if not followed.viewers and self._clock() - followed.left_at > FORGOTTEN_SECONDS:
                 del self._followed[name]
                 self._forget(name)
-            elif followed.known:
+            elif followed.known and followed.viewers:  # what changes while nobody looks is computed for who comes back
                 await self._enter(name, followed, await in_pieces(self._timed(followed.topic.changed_rows())))
 
     def _timed(self, steps: RowSteps) -> RowSteps:
@@ -252,6 +252,7 @@ class Hub:
                 if name not in self._followed:
                     self._followed[name] = _Followed(self._topic_of(name), self._number)
                 self._followed[name].viewers.add(viewer)
+                self.changed()
             for name in wanted:
                 await self._know(self._followed[name])
             found = self._missed(wanted, after)

@@ -140,6 +140,20 @@ async def test_a_topic_that_was_forgotten_meanwhile_begins_anew() -> None:
     await asyncio.gather(back.aclose(), other.aclose())
 
 
+async def test_nothing_is_computed_while_nobody_looks_and_who_comes_back_gets_it() -> None:
+    told = Told()
+    viewer = told.hub.follow(["t"])
+    assert await read(viewer) == [0]
+    await viewer.aclose()
+    told.set(1)
+    await told.sent()
+    back = told.hub.follow(["t"], "e.0")
+    assert await read(back) == [], "nothing was sent since"
+    await told.sent()
+    assert await read(back) == [1]
+    await back.aclose()
+
+
 async def test_all_rows_are_computed_and_encoded_once_for_many_viewers() -> None:
     told = Told()
     viewers = [told.hub.follow(["t"]) for _ in range(20)]
