@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -79,6 +79,15 @@ def define(world: World, *files: str) -> None:
         world.until(f"{served} is served", lambda served=served: get(served))  # type: ignore[misc]
 
 
+RESTARTING: Final = (
+    "sh",
+    "-c",
+    'while :; do "$@" & child=$!; trap "kill $child; exit" TERM INT; wait $child; sleep 1; done',
+    "restarting",
+)
+"""A program after these words is started again when it has ended, as a kubelet does."""
+
+
 class Defined(NamedTuple):
     """The name of a definition, and the path at which the API server serves its objects."""
 
@@ -113,13 +122,13 @@ class Operators:
             self.kubeconfigs[program] = kubeconfig_of(self.plane, account.namespace, account.name, self.directory)
         return self.kubeconfigs[program]
 
-    def run(self, program: str, *arguments: str, **environ: str) -> Path:
-        """Run a program of an operator; returns the path of its log."""
-        found = build.ensure(program)[program]
+    def run(self, program: str, *arguments: str, restarts: bool = False, **environ: str) -> Path:
+        """Run a program of an operator, again when it has ended if it ``restarts``; returns the path of its log."""
+        found = [*(RESTARTING if restarts else ()), build.ensure(program)[program]]
         temporary = self.directory / program
         temporary.mkdir(exist_ok=True)
         known = {"KUBECONFIG": str(self.account(program)), "TMPDIR": str(temporary)}
-        return self.plane.run(program, [found, *arguments], environ={**os.environ, **known, **environ})
+        return self.plane.run(program, [*found, *arguments], environ={**os.environ, **known, **environ})
 
     def training(self) -> None:
         """The training operator v1. Its validation is not installed: its configuration has no webhooks."""
@@ -140,10 +149,12 @@ class Operators:
         self.run("training-operator", *kinds, *off, *rates, f"--webhook-server-port={free_port()}")
 
     def mpi(self) -> None:
-        """The MPI operator, which needs port 8080 and cannot do without leader election."""
+        """The MPI operator, which needs port 8080 and cannot do without leader election: on a busy machine it loses its
+        Lease, and ends.
+        """
         define(self.world, "mpijobs")
         rates = ("--kube-api-qps=200", "--kube-api-burst=400", "--controller-queue-rate-limit=500")
-        self.run("mpi-operator", f"--kubeConfig={self.account('mpi-operator')}", *rates)
+        self.run("mpi-operator", f"--kubeConfig={self.account('mpi-operator')}", *rates, restarts=True)
 
     def kuberay(self, proxy: str) -> None:
         """KubeRay, whose calls of Ray's dashboards go to a proxy."""
