@@ -13,6 +13,7 @@ from controller.forecasts.process import WorkerLostError
 from core.forecast.edits import ObjectEdit, arenas, situations
 from core.forecast.situation import Situation
 from tests.controller.test_forecasts import START, Place
+from tests.eventually import PATIENCE
 
 NEXT, THIRD = Key("ns", "next"), Key("ns", "third")
 
@@ -32,7 +33,7 @@ def doubled() -> tuple[Place, Situation, ObjectEdit]:
 async def test_whose_start_moves_is_known_from_the_run_times() -> None:
     place, before, edit = doubled()
     place.learn(600.0)
-    found, starts = await compared(before, edit, place.forecasts.run_times)
+    found, starts = await compared(before, edit, place.forecasts.run_times, seconds=PATIENCE)
     assert starts
     assert found.starting == (NEXT,)
     (moved,) = found.sooner
@@ -43,7 +44,7 @@ async def test_whose_start_moves_is_known_from_the_run_times() -> None:
 
 async def test_without_run_times_it_is_known_who_is_hit_at_once() -> None:
     _, before, edit = doubled()
-    found, starts = await compared(before, edit)
+    found, starts = await compared(before, edit, seconds=PATIENCE)
     assert (found.starting, found.sooner, starts) == ((NEXT,), (), False)
 
 
