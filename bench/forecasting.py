@@ -7,7 +7,7 @@ rests that it has otherwise (``SHARE``): the harder case. Then ``serve`` is star
 (``seiretsu.forecast.enable``), for the memory of each.
 
 The pauses are the CPU time of each step that the task of the forecasts takes on the event loop, whatever else the
-machine does.
+machine does, but for the start of its process.
 """
 
 from __future__ import annotations
@@ -55,21 +55,28 @@ def continuous(file: str) -> None:
     """In ``serve``: forecasts are made without rests, and the lengths of their steps are written to a file."""
     from controller.forecasts import forecasts
 
-    def write(seconds: list[float]) -> None:
+    look, run, seconds = forecasts.Forecasts.look, forecasts.Forecasts.run, list[float]()
+
+    def write() -> None:
         Path(file).write_text(json.dumps(seconds))
+
+    async def measured(self: forecasts.Forecasts) -> float:
+        steps = Steps(look(self))
+        try:
+            return float(await steps)
+        finally:
+            seconds.extend(steps.seconds)
+
+    async def to_its_end(self: forecasts.Forecasts) -> None:
+        try:
+            await run(self)
+        finally:
+            write()
 
     forecasts.SHARE = 1.0  # type: ignore[misc]
     forecasts.PAUSE_SECONDS = 0.1  # type: ignore[misc]
-    run = forecasts.Forecasts.run
-
-    async def measured(self: forecasts.Forecasts) -> None:
-        steps = Steps(run(self))
-        try:
-            await steps
-        finally:
-            write(steps.seconds)
-
-    forecasts.Forecasts.run = measured  # type: ignore[method-assign]
+    forecasts.Forecasts.look = measured  # type: ignore[method-assign]
+    forecasts.Forecasts.run = to_its_end  # type: ignore[method-assign]
 
 
 def waiting(number: int) -> dict[str, Any]:

@@ -80,14 +80,14 @@ class Steps:
         self.seconds: list[float] = []
         self._awaited = awaited
 
-    def __await__(self) -> Generator[Any, None, None]:
+    def __await__(self) -> Generator[Any, None, Any]:
         error: BaseException | None = None
         while True:
             began = time.thread_time()
             try:
                 waits = self._awaited.send(None) if error is None else self._awaited.throw(error)
-            except StopIteration:
-                return
+            except StopIteration as stop:
+                return stop.value
             finally:
                 self.seconds.append(time.thread_time() - began)
             error = None

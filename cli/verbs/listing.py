@@ -25,6 +25,8 @@ from core.jobs.owners import KNOWN
 from core.wire.timestamps import epoch
 
 STATUSES: Final = ("all", "pending", "quotareserved", "admitted", "finished")
+MOST_STANDINGS: Final = 50
+"""Of so many LocalQueues it is asked when their workloads start."""
 MOST_TYPE: Final = 20
 """So many characters of a job's type are printed."""
 
@@ -110,7 +112,8 @@ def workload(
     _hint_at(localqueue, found, known)
     _hint_at(clusterqueue, found, set(of_queues.values()))
     places = _positions(opened, found, of_queues) if opened.output.is_table else {}
-    made = workloads(found, time.time(), of_queues, places, wide=opened.output.wide, namespaces=not opened.where)
+    starts = _starts(opened, found) if opened.output.wide else None
+    made = workloads(found, time.time(), of_queues, places, starts=starts, namespaces=not opened.where)
     _print(opened, resources.WORKLOADS, found, version, made)
 
 
@@ -309,6 +312,28 @@ def _cluster_queues_of(opened: Session, found: list[Raw]) -> dict[Key, str]:
     return {key_of(each): str(each["spec"].get("clusterQueue", "")) for each in queues}
 
 
+def _starts(opened: Session, found: list[Raw]) -> dict[Key, str]:
+    """When each waiting workload starts, as the server forecasts it: of the first workloads of each LocalQueue, and of
+    no more than a number of LocalQueues, because each is a call.
+    """
+    starts: dict[Key, str] = {}
+    waiting = [each for each in found if status_of(each) == "pending"]
+    queues = sorted({Key(each["metadata"]["namespace"], each["spec"].get("queueName", "")) for each in waiting})
+    for key in [each for each in queues if each.name][:MOST_STANDINGS]:
+        path = f"/apis/{visibility.GROUP}/{visibility.VERSIONS[0]}/namespaces/{key.namespace}/localqueues/{key.name}"
+        query = {"limit": str(visibility.MAX_STANDING_LIMIT)}
+        try:
+            items = opened.client.get(f"{path}/{visibility.STANDING}", query).get("workloads") or []
+        except ApiError as error:
+            if error.status in (403, 404):
+                continue
+            break
+        for each in items:
+            message = str((each.get("forecast") or {}).get("message", ""))
+            starts[key_of(each)] = message.removeprefix("starts in ").removeprefix("about ")
+    return starts
+
+
 def _positions(opened: Session, found: list[Raw], of_queues: Mapping[Key, str]) -> dict[Key, int]:
     """The position of each waiting workload in its LocalQueue, from the visibility API; without it, or the right to
     read it, there is none.
@@ -401,18 +426,19 @@ def workloads(
     of_queues: Mapping[Key, str],
     places: Mapping[Key, int],
     *,
-    wide: bool = False,
+    starts: Mapping[Key, str] | None = None,
     namespaces: bool = False,
 ) -> PrintedTable:
-    """Returns the table of Workloads."""
+    """Returns the table of Workloads; with further columns if it is given when they start."""
     headers = ("Name", "Job Type", "Job Name", "LocalQueue", "ClusterQueue", "Status", "Position in Queue", "Exec Time")
-    more = ("Priority", "Flavors", "Message") if wide else ()
+    more = ("Priority", "Flavors", "Starts In", "Message") if starts is not None else ()
 
     def row(raw: Raw) -> tuple[str, ...]:
         owners = _owners(raw)
         spec, status = raw.get("spec") or {}, raw.get("status") or {}
         began, ended = since(raw, Condition.ADMITTED), since(raw, Condition.FINISHED)
-        wider = (str(spec.get("priority", 0)), ",".join(flavors_of(status)), why(raw))
+        start = (starts or {}).get(key_of(raw), "")
+        wider = (str(spec.get("priority", 0)), ",".join(flavors_of(status)), start, why(raw))
         return (
             *((raw["metadata"]["namespace"],) if namespaces else ()),
             raw["metadata"]["name"],
@@ -424,7 +450,7 @@ def workloads(
             str(places.get(key_of(raw), "")),
             age((now if ended is None else ended) - began) if began is not None else "",
             _age(raw, now),
-            *(wider if wide else ()),
+            *(wider if starts is not None else ()),
         )
 
     return PrintedTable(

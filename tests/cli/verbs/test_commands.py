@@ -114,6 +114,24 @@ def test_list_workload_has_the_columns_of_kueuectl(run: Run) -> None:
     ]
 
 
+def test_list_workload_wide_has_the_forecast_of_the_server(run: Run) -> None:
+    known = {
+        "metadata": {"name": "w", "namespace": "team-a"},
+        "forecast": {"message": "starts in about 12 min (5 to 40)"},
+    }
+    others = of_workloads(workload("w", owner="train"), workload("x", owner="eval"))
+
+    def answer(asked: Asked) -> Reply:
+        return Reply({"workloads": [known]}) if asked.path.endswith("/localqueues/main/standing") else others(asked)
+
+    _, out, _, _ = run(answer, "list", "workload", "-o", "wide")
+    head, first, second = out.splitlines()
+    assert "STARTS IN" in head
+    assert "12 min (5 to 40)" in first and "min" not in second
+    _, out, _, _ = run(others, "list", "workload", "-o", "wide")
+    assert len(out.splitlines()) == 3, "without the visibility API the column is empty"
+
+
 def test_list_workload_filters(run: Run) -> None:
     answer = of_workloads(workload("w"), workload("r", Admitted="2020-01-01T00:00:00Z"))
     for words, found in (
