@@ -223,10 +223,10 @@ def of_trick(world: World, trick: Trick) -> Life:
     return life_of(case)(world, case, named(trick), named(trick))
 
 
-def on_nodes(world: World, name: str) -> list[str]:
+def on_nodes(world: World, name: str) -> list[Raw]:
     """The pods of a job that run."""
     found = (each for each in world.get("pods").get("items", []) if on_a_node(each))
-    return [each["metadata"]["name"] for each in found if each["metadata"]["name"].startswith(f"{name}-")]
+    return [each for each in found if each["metadata"]["name"].startswith(f"{name}-")]
 
 
 def ended_by_kubelets(world: World, name: str) -> None:
@@ -257,7 +257,7 @@ def test_nothing_below_a_job_that_waits_runs(world: World, by_tenant: Kubectl, t
     world.until("it waits", life.waits)
     for _ in range(3):
         trick.play(world, by_tenant, life.name)
-    world.until("no pod runs, and that stays so", Settled(world, lambda: on_nodes(world, life.name), 0))
+    world.until("no pod runs, and that stays so", Settled(lambda: on_nodes(world, life.name), 0))
     life.delete()
     world.until("nothing is left", lambda: life.gone() and not on_nodes(world, life.name))
 
@@ -278,7 +278,7 @@ def test_who_is_preempted_stops_whatever_its_owner_has_done(world: World, by_ten
         return urgent["metadata"]["name"] in world.running()
 
     world.until("the urgent Job runs", runs)
-    world.until("no pod of the other runs, and that stays so", Settled(world, lambda: on_nodes(world, life.name), 0))
+    world.until("no pod of the other runs, and that stays so", Settled(lambda: on_nodes(world, life.name), 0))
     assert used(world, life.name) == "4"
     if "finalizer" in trick.called:
         released(world, life.name)
@@ -297,10 +297,11 @@ def test_no_trick_with_what_its_operator_made_runs_more_pods_than_were_admitted(
     queue(world, name, 4)
     trick.create(world, life.objects())
     world.until("it runs", lambda: life.running("one-1"))
-    world.patch("clusterqueues", name, {"spec": {"resourceGroups": groups(used(world, name), 0)}})  # no more than that
+    quota = used(world, name)
+    world.patch("clusterqueues", name, {"spec": {"resourceGroups": groups(quota, 0)}})  # no more than that
 
     trick.play(world, by_tenant, name)
-    settled = Settled(world, lambda: on_nodes(world, name), life.case.pods)
+    settled = Settled(lambda: on_nodes(world, name), life.case.pods, quota)
     world.until("no more pods run than were admitted, and that stays so", settled)
     life.delete()
     world.until("nothing is left", lambda: life.gone() and not life.pods() and not on_nodes(world, name))

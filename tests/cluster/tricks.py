@@ -11,16 +11,20 @@ import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 
+from api import quantity
 from api.objects import Raw
 from core.wire.merge import merged
 from tests.cluster.accounts import tenant
 from tests.cluster.operators import KUBEFLOW, LWS, RAY, SPARK, TRAINER
-from tests.cluster.world import World
+from tests.cluster.world import World, holds
 
 MORE = 10
 """So many pods, or replicas, the tenant wants."""
+LARGER = "2"
+"""So much cpu each of his pods is to ask for."""
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 OF_STATUS = "mpijobs"
 """The kind whose status users may write by the role that its operator brings (kubeflow-mpijobs-edit)."""
@@ -30,13 +34,14 @@ KINDS = (*KUBEFLOW, "mpijobs", *RAY, "appwrappers", *TRAINER, *SPARK, *LWS, "job
 @dataclass(frozen=True)
 class Trick:
     """What is done with a job of a kind (its name in ``kinds.CASES``); the name begins those of its pods. The job has
-    been created with the fields of ``given``.
+    been created with the fields of ``given``, after the objects of ``before``; NAME in them is its name.
     """
 
     case: str
     called: str
     play: Callable[[World, Kubectl, str], None]
     given: Raw = field(default_factory=dict)
+    before: tuple[Raw, ...] = ()
 
     @property
     def id(self) -> str:
@@ -45,7 +50,11 @@ class Trick:
 
     def create(self, world: World, objects: Iterable[Raw]) -> None:
         """Create the job of these objects."""
-        world.create(*(merged(each, self.given) for each in objects))
+        for each in objects:
+            given, before = (
+                json.dumps(part).replace("NAME", each["metadata"]["name"]) for part in (self.given, self.before)
+            )
+            world.create(*json.loads(before), merged(each, json.loads(given)))
 
 
 def of_kinds(world: World, directory: Path) -> Kubectl:
@@ -61,8 +70,8 @@ def of_kinds(world: World, directory: Path) -> Kubectl:
         {**named, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]},
     )
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return world.plane.kubectl(*arguments, "-n", world.namespace, "--kubeconfig", kubeconfig)
+    def run(*arguments: str, check: bool = False) -> subprocess.CompletedProcess[str]:
+        return world.plane.kubectl(*arguments, "-n", world.namespace, "--kubeconfig", kubeconfig, check=check)
 
     world.until("the role is in force", lambda: run("auth", "can-i", "patch", "jobsets").stdout == "yes\n")
     return run
@@ -137,6 +146,60 @@ def deleted_without_its_pods(resource: str) -> Callable[[World, Kubectl, str], N
     return play
 
 
+def _made_again(world: World, run: Kubectl, resource: str, name: str, called: str = "") -> None:
+    """Deletes the objects below a job with this part in their names, and waits until there are other pods, or the job
+    is stopped.
+    """
+    before = {each["metadata"]["uid"] for each in _pods(world, name)}
+    for each in below(world, resource, name):
+        if called in each:
+            run("delete", resource, each, "--wait=false")
+
+    def others() -> bool:
+        return any(each["metadata"]["uid"] not in before for each in _pods(world, name))
+
+    def stopped() -> bool:
+        mine = (each for each in world.get("workloads")["items"] if each["spec"].get("queueName") == name)
+        return not any(holds(each, "QuotaReserved") for each in mine)
+
+    world.until("there are other pods, or the job is stopped", lambda: others() or stopped())
+
+
+def _pods(world: World, name: str) -> list[Raw]:
+    return [each for each in world.get("pods")["items"] if each["metadata"]["name"].startswith(f"{name}-")]
+
+
+def templates_ask_for_more(resource: str, template: str, pods: str = "") -> Callable[[World, Kubectl, str], None]:
+    """The job itself, or what its operator made below it, gets a template with larger pods at this path; the pods with
+    that part in their names are deleted.
+    """
+
+    def play(world: World, run: Kubectl, name: str) -> None:
+        change = [{"op": "add", "path": f"{template}/spec/containers/0/resources/requests/cpu", "value": LARGER}]
+        for each in {name, *below(world, resource, name)}:
+            _patched(run, resource, each, change)
+        _made_again(world, run, "pods", name, pods)
+
+    return play
+
+
+def its_pod_sets_say_fewer_pods(world: World, run: Kubectl, name: str) -> None:
+    """A component runs more pods than its ``podSets`` say: each change by which that could be is refused."""
+    at, fields = "/spec/components/0", ("template/spec/parallelism", "template/spec/completions")
+    more = [{"op": "add", "path": f"{at}/{each}", "value": MORE} for each in fields]
+    fewer = [{"op": "add", "path": f"{at}/podSets/0/replicas", "value": 1}]
+    for change in (fewer, more, [*fewer, *more]):
+        assert "podSets[0].replicas" in run("patch", "appwrapper", name, "--type=json", "-p", json.dumps(change)).stderr
+
+
+def its_runtime_runs_more(world: World, run: Kubectl, name: str) -> None:
+    """The trainer makes the JobSet again, of the runtime as it is now."""
+    more = {"name": "more", "template": {"spec": {**_BATCH, "parallelism": MORE, "completions": MORE}}}
+    change = [{"op": "add", "path": "/spec/template/spec/replicatedJobs/-", "value": more}]
+    run("patch", "trainingruntime", name, "--type=json", "-p", json.dumps(change), check=True)
+    _made_again(world, run, "jobsets", name)
+
+
 def it_is_upgraded(world: World, run: Kubectl, name: str) -> None:
     """KubeRay starts a second cluster beside the first."""
     _patched(run, "rayservices", name, {"spec": {"rayClusterConfig": {"rayVersion": "2.52.0"}}})
@@ -192,6 +255,54 @@ def its_status_says_that_it_has_ended(world: World, run: Kubectl, name: str) -> 
     run("patch", "mpijobs", name, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
 
 
+_CONTAINER = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "500m"}}}
+_LASTS = {"annotations": {"seiretsu.dev/run-for": "600s"}}
+_BATCH = {"template": {"metadata": _LASTS, "spec": {"restartPolicy": "Never", "containers": [_CONTAINER]}}}
+_DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "NAME-web"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "NAME"}},
+        "template": {"metadata": {"labels": {"app": "NAME"}}, "spec": {"containers": [_CONTAINER]}},
+    },
+}
+_COUNTED_JOB = {
+    "podSets": [{"replicas": 2, "path": "template.spec.template"}],
+    "template": {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "NAME-train"},
+        "spec": {"parallelism": 2, "completions": 2, **_BATCH},
+    },
+}
+_RUNTIME = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainingRuntime",
+    "metadata": {"name": "NAME", "labels": {"trainer.kubeflow.org/framework": "torch"}},
+    "spec": {
+        "mlPolicy": {"numNodes": 2, "torch": {}},
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": "node",
+                        "template": {
+                            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                            "spec": {
+                                "template": {
+                                    "metadata": _LASTS,
+                                    "spec": {"containers": [{"name": "node", "image": "none"}]},
+                                }
+                            },
+                        },
+                    }
+                ]
+            }
+        },
+    },
+}
 TRICKS = (
     Trick("jobset", "its Jobs get more pods", jobs_below_get_more_pods),
     Trick("trainjob", "its Jobs get more pods", jobs_below_get_more_pods),
@@ -210,6 +321,31 @@ TRICKS = (
     Trick("rayjob", "its cluster is deleted without its pods", deleted_without_its_pods("rayclusters")),
     Trick("rayservice", "it is upgraded", it_is_upgraded),
     Trick("leaderworkerset", "it is rolled out with a surge", it_is_rolled_out_with_a_surge),
+    Trick(
+        "raycluster",
+        "its workers ask for more",
+        templates_ask_for_more("rayclusters", "/spec/workerGroupSpecs/0/template", "-worker-"),
+    ),
+    Trick("leaderworkerset", "its sets ask for more", templates_ask_for_more("statefulsets", "/spec/template")),
+    Trick(
+        "appwrapper",
+        "its Deployment asks for more",
+        templates_ask_for_more("deployments", "/spec/template"),
+        {"spec": {"components": [{"template": _DEPLOYMENT}]}},
+    ),
+    Trick(
+        "appwrapper",
+        "its podSets say fewer pods",
+        its_pod_sets_say_fewer_pods,
+        {"spec": {"components": [_COUNTED_JOB]}},
+    ),
+    Trick(
+        "trainjob",
+        "its runtime runs more",
+        its_runtime_runs_more,
+        {"spec": {"runtimeRef": {"kind": "TrainingRuntime", "name": "NAME"}}},
+        (_RUNTIME,),
+    ),
 )
 WAITING = (
     Trick("jobset", "its Jobs are started", they_are_not_suspended("jobs.batch")),
@@ -244,17 +380,28 @@ def on_a_node(pod: Raw) -> bool:
     return bool(pod["spec"].get("nodeName")) and not ended and "deletionTimestamp" not in pod["metadata"]
 
 
+def cpu(pods: Iterable[Raw]) -> Fraction:
+    """What the containers of pods request together."""
+    containers = (each for pod in pods for each in pod["spec"]["containers"])
+    asked = ((each.get("resources") or {}).get("requests") or {} for each in containers)
+    return sum((quantity.exact(each.get("cpu", 0)) for each in asked), Fraction(0))
+
+
 @dataclass
 class Settled:
-    """Whether there were no more pods than this when it was asked the last times, and nobody was about to add any."""
+    """Whether there were no more pods than this, which asked together for no more cpu than this, when it was asked the
+    last times, and nobody was about to add any.
+    """
 
-    world: World
-    pods: Callable[[], list[str]]
+    pods: Callable[[], list[Raw]]
     most: int
+    cpu: str = "0"
     again: int = 10
     _since: int = 0
 
     def __call__(self) -> bool:
         """Ask once more."""
-        self._since = self._since + 1 if len(self.pods()) <= self.most else 0
+        found = self.pods()
+        within = len(found) <= self.most and cpu(found) <= quantity.exact(self.cpu)
+        self._since = self._since + 1 if within else 0
         return self._since >= self.again
