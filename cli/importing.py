@@ -8,7 +8,7 @@ and mapping files are those of Kueue's importer. What is decided is in ``core.im
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -128,7 +128,8 @@ def command(
         here = target.target(kubeconfig, context, as_user, as_group).connection()
         world = _world(live.objects(here, live.kinds(chosen.controller)), chosen)
         with ObjectWriter(here) as client, answered(here.server):
-            plan = planned(client, world, where, wanted, labels)
+            frameworks = chosen.controller.frameworks if config is not None else None
+            plan = planned(client, world, where, wanted, labels, frameworks)
             if output == "text":
                 typer.echo(text(plan), nl=False)
             problems = _problems(plan)
@@ -143,7 +144,12 @@ def command(
 
 
 def planned(
-    client: ObjectWriter, world: World, namespaces: Sequence[str], wanted: tuple[MappingRule, ...], labels: _Pairs
+    client: ObjectWriter,
+    world: World,
+    namespaces: Sequence[str],
+    wanted: tuple[MappingRule, ...],
+    labels: _Pairs,
+    frameworks: Collection[str] | None,
 ) -> ImportPlan:
     """Returns what importing means for each Job and pod of these namespaces."""
     nodes = _all(client, resources.NODES)
@@ -153,6 +159,8 @@ def planned(
         nodes={raw["metadata"]["name"]: decode.node(raw).labels for raw in nodes},
         compose=world.manifest,
         read=world.read,
+        manages=world.manages,
+        frameworks=frameworks,
         labels=labels,
     )
     judged: list[Judgement] = []

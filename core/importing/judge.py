@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -78,7 +78,8 @@ class RunningJob:
 @dataclass(frozen=True, slots=True)
 class ImportRules:
     """What is asked for, and what is in the cluster. ``compose`` returns the Workload that a job gets, ``read`` the
-    value of a Workload; ``nodes`` are the labels of the nodes by name.
+    value of a Workload; ``nodes`` are the labels of the nodes by name. ``manages`` is whether jobs of a namespace are
+    managed, and ``frameworks`` the integrations that are enabled; None if the Configuration is not known.
     """
 
     mapping: tuple[MappingRule, ...]
@@ -86,6 +87,8 @@ class ImportRules:
     nodes: Mapping[str, Labels]
     compose: Callable[[JobKind, Raw], Raw | Missing]
     read: Callable[[Raw], Workload]
+    manages: Callable[[str], bool] = lambda namespace: True
+    frameworks: Collection[str] | None = None
     labels: Labels = field(default_factory=dict)
     """Labels that each job and Workload gets in addition."""
 
@@ -265,7 +268,14 @@ def _with_workload(job: RunningJob, queue: str, cluster_queue: ClusterQueue, rul
 
 
 def _unfit(job: RunningJob, queue: ClusterQueue, rules: ImportRules) -> str:
-    """Why no running job can be taken into a ClusterQueue, or not this one; '' if it can."""
+    """Why no running job can be taken into a ClusterQueue, or not this one; '' if it can. A job that the controller
+    does not know would never give its quota back.
+    """
+    kind = job.kind.framework
+    if rules.frameworks is not None and kind not in rules.frameworks:
+        return f"the integration {kind} is not enabled: add it to integrations.frameworks of the Configuration"
+    if not rules.manages(job.key.namespace):
+        return f"namespace {job.key.namespace} is not managed (managedJobsNamespaceSelector)"
     if not queue.groups:
         return f'"{queue.name}" has no resource groups: clusterqueue invalid'
     flavors = dict.fromkeys(flavor for group in queue.groups for flavor in group.flavors)

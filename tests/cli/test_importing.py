@@ -362,6 +362,25 @@ def test_what_prevents_an_import_is_told(importer: Importer, objects: list[Raw],
     assert errors.splitlines()[0] == f"seiretsu import: {why} (Pod team-a/p)"
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("integrations: {frameworks: [batch/job]}", "the integration pod is not enabled"),
+        (
+            "integrations: {frameworks: [pod]}\nmanagedJobsNamespaceSelector: {matchLabels: {managed: 'yes'}}",
+            "namespace team-a is not managed (managedJobsNamespaceSelector)",
+        ),
+        ("integrations: {frameworks: [pod]}", ""),
+    ],
+)
+def test_what_the_controller_would_not_know_is_not_imported(importer: Importer, text: str, why: str) -> None:
+    there, file = stored(pod("p")), importer.directory / "config.yaml"
+    file.write_text(text)
+    code, _, errors = importer.run(there, "--apply", "--config", str(file))
+    assert (code, len(there.writes)) == ((1, 0) if why else (0, 3)), errors
+    assert errors.startswith(f"seiretsu import: {why}" if why else "")
+
+
 JOB_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "u", "controller": True}
 
 

@@ -313,6 +313,15 @@ def test_what_a_living_pod_is_counted_by_changes_only_by_its_controllers(
     assert by_tenant("annotate", "pod", "p", "--overwrite", f"{Annotation.ROLE_HASH}=b") == "", "it counts no more"
 
 
+def test_only_who_decides_about_quota_names_the_queue_of_a_job_that_runs(
+    plane: ControlPlane, by_tenant: Callable[..., str]
+) -> None:
+    create(plane, "free", queue="", namespace=TENANT[-1])
+    label = ("label", "job", "free", f"{Label.QUEUE_NAME}=main", "--dry-run=server")
+    assert MOVED in by_tenant(*label)
+    assert plane.kubectl(*label, "-n", TENANT[-1]).returncode == 0, "as an import does, for which webhooks look closer"
+
+
 def marked(kind: str, **metadata: Any) -> Raw:
     """A ReplicaSet or StatefulSet whose pods wait for quota because an object above it is queued."""
     labels, container = {"app": "a", Label.QUEUE_NAME: "main"}, {"name": "main", "image": "none"}
