@@ -80,7 +80,7 @@ def define(world: World, *files: str) -> None:
 
 
 RESTARTING: Final = (
-    "sh",
+    "/bin/sh",
     "-c",
     'while :; do "$@" & child=$!; trap "kill $child; exit" TERM INT; wait $child; sleep 1; done',
     "restarting",
