@@ -61,8 +61,7 @@ class Application:
         try:
             route = self._hooks.get(scope["path"])
             if route is not None:
-                with CALLS:
-                    await self._call(route, scope, receive, send)
+                await self._call(route, scope, receive, send)
                 return
             headers = check_page(scope, self.limits)
             if scope["path"] not in self._paths:  # Starlette takes a path with a final newline for the page itself
@@ -88,7 +87,8 @@ class Application:
                 await self.bodies.read(receive, body)
                 await self._places.take()
             try:
-                status, content = await route(body)
+                with CALLS:
+                    status, content = await route(body)
             except Exception:
                 status = 500
                 await _answer(send, status, b"Internal Server Error")

@@ -14,7 +14,7 @@ domain there count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
@@ -126,9 +126,14 @@ class TopologyNodes:
         yield from self.caches.observe(self._workload)
         yield from self.pods.catch_up(self._pod)
         yield from self.flush()
-        yield from self._equip([node.name for node in self.caches.nodes])
-        yield from self.caches.nodes.catch_up(self._node)
+        for place, node in enumerate(tuple(self.caches.nodes), start=1):
+            yield from self._match(node)
+            if not place % SLICE:
+                yield
+        entering = self.caches.nodes.catch_up(self._node)
+        next(entering, None)  # listens from here on: before, nothing is entered that could change unseen
         self.caches.reequip = self._reequip
+        yield from entering
 
     def flush(self) -> Iterator[None]:
         """Enters what other pods use on the nodes where that has changed, in steps; also before the scheduler decides,
@@ -163,10 +168,14 @@ class TopologyNodes:
         if self.known.is_set():
             self._wake()
 
-    def _enter(self, node: Node) -> Iterator[None]:
-        """Enters a node with its devices, in steps; what selectors match is remembered from one time to the next."""
+    def _match(self, node: Node) -> Generator[None, None, Node]:
+        """Returns a node with its devices, in steps; what selectors match is remembered from one time to the next."""
         devices = self.caches.devices
-        equipped = (yield from devices.equipped(node)) if isinstance(devices, Inventory) else node
+        return (yield from devices.equipped(node)) if isinstance(devices, Inventory) else node
+
+    def _enter(self, node: Node) -> Iterator[None]:
+        """Enters a node with its devices, in steps."""
+        equipped = yield from self._match(node)
         self.caches.state.set_node(node.name, equipped)
 
     def _reequip(self, names: Iterable[str]) -> None:
@@ -182,7 +191,9 @@ class TopologyNodes:
         for place, name in enumerate(names, start=1):
             node = self.caches.nodes.get(Key("", name))
             if node is not None:
-                yield from self._enter(node)
+                equipped = yield from self._match(node)
+                if self.caches.nodes.get(Key("", name)) == node:  # else its change was entered meanwhile
+                    self.caches.state.set_node(name, equipped)
             if not place % SLICE:
                 yield
 

@@ -90,8 +90,9 @@ def killed_after_one_write(world: World, mapping: Path, monkeypatch: pytest.Monk
     def once(self: ObjectWriter, *arguments: Any) -> Raw:
         if made:
             raise Killed
-        made.append(arguments)
-        return write(self, *arguments)
+        answer = write(self, *arguments)
+        made.append(arguments)  # one that was refused is made again
+        return answer
 
     with monkeypatch.context() as patched:
         patched.setattr(ObjectWriter, "_write", once)

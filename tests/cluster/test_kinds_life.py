@@ -297,6 +297,7 @@ def test_no_trick_with_what_its_operator_made_runs_more_pods_than_were_admitted(
     queue(world, name, 4)
     trick.create(world, life.objects())
     world.until("it runs", lambda: life.running("one-1"))
+    world.until("all of it is in the status", lambda: reserving(world, name) == life.case.workloads)
     quota = used(world, name)
     world.patch("clusterqueues", name, {"spec": {"resourceGroups": groups(quota, 0)}})  # no more than that
 

@@ -35,7 +35,7 @@ SYNC: Final = f"metadata.annotations[{Annotation.COMPLETIONS_EQUAL_PARALLELISM}]
 _JOB_NAME = "batch.kubernetes.io/job-name"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _ENDS: Final = ("SuccessCriteriaMet", "FailureTarget")
-"""Conditions of a Job that ends when its last pods have terminated."""
+"""Conditions of a Job that ends when its last pods have terminated; it cannot lose them again."""
 _PARALLELISM_IN_CEL: Final = "(has({job}.spec.parallelism) ? {job}.spec.parallelism : 1)"
 
 
@@ -157,33 +157,24 @@ class BatchJob(JobKind):
         return [*resets, *self.difference(job, after, version=not resets)]
 
     def stop(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> list[Patch]:
-        """Suspends the Job; when it has no pods any more, removes the start time and restores template and parallelism.
-        Each only if necessary.
+        """Suspends the Job, removes the start time, and restores template and parallelism, each only if necessary.
 
         The API server allows no change of the template while the Job's status counts pods, and no end of a Job without
-        start time: pods that succeed while the Job is being stopped may be its last ones.
+        start time. Pods that succeed while the Job is being stopped may be its last ones: a Job that ends keeps its
+        start time, or gets one again.
         """
         writes: list[Patch] = []
         if not self.held(job):
             writes.append(insisted(Patch(guarded({"spec": {"suspend": True}}, job))))
+        if any(holds(job, each) for each in _ENDS):
+            return [*writes, *_start_time_given_back(job)]
+        writes += _start_time_reset(job)
         after = job
-        if self._settled(job):
-            writes += _start_time_reset(job)
-            if pod_sets:
-                after = _with_count(self.restored(job, pod_sets), pod_sets[0]["count"])
+        if pod_sets and not self.active(job):
+            after = _with_count(self.restored(job, pod_sets), pod_sets[0]["count"])
         if Annotation.STOPPING in meta.annotations(job):
             after = changed(after, ("metadata", "annotations", Annotation.STOPPING), None)
         return [*writes, *self.difference(job, after, version=False)]
-
-    def _settled(self, job: Raw) -> bool:
-        """Whether a start that is being undone has no pods, and none that the Job controller has still to count."""
-        status = job.get("status") or {}
-        if status.get("startTime") is None:
-            return not self.active(job)
-        uncounted = any((status.get("uncountedTerminatedPods") or {}).values())
-        pods = self.active(job) or self.terminating(job) or uncounted
-        ends = any(holds(job, each) for each in _ENDS)
-        return not pods and not ends and super().sees_stop(job) is not False
 
     def for_worker(self, job: Raw, pod_sets: Sequence[Raw], related: Sequence[Raw] = ()) -> Raw:
         """Without the selector and labels of this Job: the API server of the other cluster sets its own."""
@@ -270,6 +261,16 @@ def _start_time_reset(job: Raw) -> list[Patch]:
     if (job.get("status") or {}).get("startTime") is None:
         return []
     return [Patch(guarded({"status": {"startTime": None}}, job, version=False), subresource="status")]
+
+
+def _start_time_given_back(job: Raw) -> list[Patch]:
+    """For a Job that ends: since when it ran, or has met what it ends for."""
+    status = job.get("status") or {}
+    if status.get("startTime") is not None:
+        return []
+    known = {each["type"]: each.get("lastTransitionTime") for each in status["conditions"]}
+    since = next(known[each] for each in (SUSPENDED, *_ENDS) if known.get(each))
+    return [Patch(guarded({"status": {"startTime": since}}, job, version=False), subresource="status")]
 
 
 def _done(job: Raw, completions: int) -> int:

@@ -11,7 +11,6 @@ from core.jobs import meta, template, workload
 from core.jobs.job_reader import Outcome
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.template import ConflictError, Injection, merge_diff
-from core.model import Raw
 from core.wire.merge import merged
 from tests.core.jobs.samples import job
 
@@ -134,33 +133,22 @@ def test_the_template_is_restored_when_the_last_pod_is_gone() -> None:
     assert merge_diff(original["spec"], applied(gone, BATCH_JOB.stop(gone, pod_sets))["spec"]) == {}
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        {"active": 1},
-        {"terminating": 1},
-        {"uncountedTerminatedPods": {"succeeded": ["uid"]}},
-        {"conditions": [{"type": "Suspended", "status": "False"}]},
-        {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]},
-        {"conditions": [{"type": "FailureTarget", "status": "True"}]},
-    ],
-    ids=str,
-)
-def test_a_stopped_job_keeps_its_start_time_while_it_may_still_end(status: Raw) -> None:
-    """The API server lets no Job end without start time: it would stay between running and ended."""
+@pytest.mark.parametrize("ends", ["SuccessCriteriaMet", "FailureTarget"])
+def test_a_stopped_job_that_ends_has_a_start_time(ends: str) -> None:
+    """The API server lets no Job end without one: it would stay between running and ended."""
     original = job()
     pod_sets = BATCH_JOB.pod_sets(original)
     running = applied(original, BATCH_JOB.start(original, [INJECTION]))
-    running["status"] = {"startTime": "2024-11-01T00:00:00Z", **status}
+    ending = {"type": ends, "status": "True", "lastTransitionTime": "2024-11-01T00:00:09Z"}
+    running["status"] = {"startTime": "2024-11-01T00:00:00Z", "conditions": [ending]}
     (hold,) = BATCH_JOB.stop(running, pod_sets)
     assert hold.body["spec"] == {"suspend": True}
-    going = applied(running, [hold])
-    assert BATCH_JOB.stop(going, pod_sets) == []
-    suspended = [{"type": "Suspended", "status": "True"}]
-    gone = {**going, "status": {"startTime": "2024-11-01T00:00:00Z", "conditions": suspended}}
-    reset, restore = BATCH_JOB.stop(gone, pod_sets)
-    assert reset.body["status"] == {"startTime": None}
-    assert merge_diff(original["spec"], applied(gone, [reset, restore])["spec"]) == {}
+    held = applied(running, [hold])
+    assert BATCH_JOB.stop(held, pod_sets) == []
+    resumed = {"type": "Suspended", "status": "False", "lastTransitionTime": "2024-11-01T00:00:01Z"}
+    for conditions, since in (([resumed, ending], "01"), ([ending], "09")):
+        (given,) = BATCH_JOB.stop({**held, "status": {"conditions": conditions}}, pod_sets)
+        assert (given.subresource, given.body["status"]) == ("status", {"startTime": f"2024-11-01T00:00:{since}Z"})
 
 
 def test_a_job_that_kueue_was_stopping_is_stopped_to_the_end() -> None:
