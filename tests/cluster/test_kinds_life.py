@@ -279,7 +279,7 @@ def test_who_is_preempted_stops_whatever_its_owner_has_done(world: World, by_ten
 
     world.until("the urgent Job runs", runs)
     world.until("no pod of the other runs, and that stays so", Settled(lambda: on_nodes(world, life.name), 0))
-    assert used(world, life.name) == "4"
+    world.until("its quota alone is in use", lambda: used(world, life.name) == "4")
     if "finalizer" in trick.called:
         released(world, life.name)
     life.delete()
