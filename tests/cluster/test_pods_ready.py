@@ -12,7 +12,8 @@ import pytest
 
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane
-from tests.cluster.world import World, condition, done, job, marked_until
+from tests.cluster.world import World, condition, done, holds, job, marked_until
+from tests.eventually import until
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -45,7 +46,22 @@ def served(
     (directory / "configuration.yaml").write_text(CONFIGURATION.replace("TIMESTAMP", timestamp).replace("BLOCK", block))
     with serving(unserved.kubeconfig, directory, "--config", str(directory / "configuration.yaml")) as process:
         process.ready()
+        nothing_else_runs(unserved)
         yield process
+
+
+def nothing_else_runs(plane: ControlPlane) -> None:
+    """Delete what other modules have left: until its pods are ready, nothing is admitted."""
+    plane.kubectl(
+        "delete", "deployments,statefulsets,jobs,pods", "--all", "--all-namespaces", "--wait=false", check=True
+    )
+
+    def left() -> list[str]:
+        found = plane.administrator.get("/apis/kueue.x-k8s.io/v1beta2/workloads") or {}
+        living = (each for each in found.get("items", []) if not holds(each, "Finished"))
+        return [each["metadata"]["name"] for each in living if holds(each, "QuotaReserved")]
+
+    until(lambda: not left(), "no Workload of another module holds quota")
 
 
 @pytest.fixture
