@@ -14,7 +14,7 @@ domain there count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from controller.cache.caches import Caches
 from controller.kube.store import SLICE
 from controller.reconcilers.living import LivingPods
 from core.devices.inventory import EVERY_NODE, Inventory
+from core.devices.matching import Steps, completed
 from core.guard.domains import unassigned
 from core.guard.pods import RunningPod
 from core.jobs import meta
@@ -160,23 +161,14 @@ class TopologyNodes:
             return
         either = new or old
         assert either is not None
-        if new is None:
-            self.caches.state.set_node(either.name, None)
-        else:
-            for _ in self._enter(new):
-                pass
+        self.caches.state.set_node(either.name, None if new is None else completed(self._match(new)))
         if self.known.is_set():
             self._wake()
 
-    def _match(self, node: Node) -> Generator[None, None, Node]:
+    def _match(self, node: Node) -> Steps[Node]:
         """Returns a node with its devices, in steps; what selectors match is remembered from one time to the next."""
         devices = self.caches.devices
         return (yield from devices.equipped(node)) if isinstance(devices, Inventory) else node
-
-    def _enter(self, node: Node) -> Iterator[None]:
-        """Enters a node with its devices, in steps."""
-        equipped = yield from self._match(node)
-        self.caches.state.set_node(node.name, equipped)
 
     def _reequip(self, names: Iterable[str]) -> None:
         """The devices of nodes have changed."""
