@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
-from controller.forecasts.messages import AT_ONCE, Compare, Compared, Named, RunTimesKnown, Workloads
-from controller.forecasts.process import WorkerLostError, WorkerProcess, worker_command
+from controller.forecasts.messages import Compare, Compared, NodeRecord, Nodes, Workloads
+from controller.forecasts.process import WorkerLostError, WorkerProcess, alone, worker_command
 from core.forecast.edits import ObjectEdit
-from core.forecast.learned import LearnedRunTimes, compressed
+from core.forecast.learned import LearnedRunTimes
 from core.forecast.situation import Situation
 from core.model.effects import Effects
 
@@ -55,12 +54,10 @@ async def compared(
 
 async def _ask(process: WorkerProcess, about: Situation, edit: ObjectEdit, learned: LearnedRunTimes | None) -> None:
     if learned is not None:
-        plain = learned.plain()
-        await process.send(RunTimesKnown(await asyncio.to_thread(compressed, plain), about.now))
-    workloads = (*about.waiting, *about.holding)
-    for place in range(0, len(workloads), AT_ONCE):
-        await process.send(Workloads(list(workloads[place : place + AT_ONCE])))
-    waiting, holding = [each.key for each in about.waiting], [each.key for each in about.holding]
-    await process.send(Named(waiting, holding))
+        await process.send_run_times(learned, about.now)
+    await process.send_in_parts(Workloads, (*about.waiting, *about.holding))
+    nodes: list[NodeRecord] = [(name, node, about.others.get(name)) for name, node in about.nodes.items()]
+    await process.send_in_parts(Nodes, nodes)
+    await process.send_names(about)
     seconds = CPU_SECONDS if learned is not None else 0.0
-    await process.send(Compare(replace(about, waiting=(), holding=()), edit, seed=int(about.now), seconds=seconds))
+    await process.send(Compare(alone(about), edit, seed=int(about.now), seconds=seconds))

@@ -19,20 +19,18 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from api.names import Condition
 from controller.cache.caches import Caches
 from controller.forecasts.messages import (
-    AT_ONCE,
     Answer,
     ArenasGone,
     Arrived,
     Ended,
-    Named,
     Newcomers,
+    NodeRecord,
     Nodes,
     Question,
-    RunTimesKnown,
     Starts,
     Workloads,
 )
-from controller.forecasts.process import ANSWER_SECONDS, WorkerLostError, WorkerProcess, worker_command
+from controller.forecasts.process import ANSWER_SECONDS, WorkerLostError, WorkerProcess, alone, worker_command
 from controller.kube.log import get_logger
 from core.forecast.accuracy import Record
 from core.forecast.arrivals import NOBODY, ArrivalRates, RecentArrivals
@@ -218,7 +216,7 @@ class Forecasts:
         self._arrived = list(self.recent)
         self._process = process
         try:
-            await self._worker.send(RunTimesKnown(self.run_times.encode(), self.recent.since))
+            await process.send_run_times(self.run_times, self.recent.since)
             while process.returncode is None:
                 spent = await self.look()
                 await asyncio.sleep(max(PAUSE_SECONDS, spent / SHARE - spent))
@@ -269,20 +267,13 @@ class Forecasts:
         if before is not None and now - before.answered < OLD_SECONDS and alike and _same(before.about, about):
             return 0.0
         await self._send_nodes(about)
-        for place in range(0, len(new), AT_ONCE):
-            await self._worker.send(Workloads(new[place : place + AT_ONCE]))
+        await self._worker.send_in_parts(Workloads, new)
         ended, self._ended = self._ended, []
-        for place in range(0, len(ended), AT_ONCE):
-            await self._worker.send(Ended(ended[place : place + AT_ONCE]))
+        await self._worker.send_in_parts(Ended, ended)
         arrived, self._arrived = self._arrived, []
-        for place in range(0, len(arrived), AT_ONCE):
-            await self._worker.send(Arrived(arrived[place : place + AT_ONCE]))
-        for place in range(0, max(len(about.waiting), len(about.holding)), AT_ONCE):
-            part = slice(place, place + AT_ONCE)
-            await self._worker.send(
-                Named([each.key for each in about.waiting[part]], [each.key for each in about.holding[part]])
-            )
-        question = Question(_alone(about), int(now), placed=bool(about.nodes), quick=quick, arrivals=self.arrivals)
+        await self._worker.send_in_parts(Arrived, arrived)
+        await self._worker.send_names(about)
+        question = Question(alone(about), int(now), placed=bool(about.nodes), quick=quick, arrivals=self.arrivals)
         await self._worker.send(question)
         spent = await self._answers(name)
         self._seen[name] = _Seen(workloads, about, 0.0 if quick else now)
@@ -292,15 +283,14 @@ class Forecasts:
         """Sends the nodes that have changed since they were sent; an arena without a topology has none."""
         if not about.nodes:
             return
-        changed: list[tuple[str, Node | None, Requests | None]] = []
+        changed: list[NodeRecord] = []
         for place, name in enumerate({**self._nodes, **about.nodes}):
             if place % AT_A_TIME == 0:
                 await asyncio.sleep(0)
             found = about.nodes.get(name), about.others.get(name)
             if name not in self._nodes or found[0] is not self._nodes[name][0] or found[1] != self._nodes[name][1]:
                 changed.append((name, *found))
-        for place in range(0, len(changed), AT_ONCE):
-            await self._worker.send(Nodes(changed[place : place + AT_ONCE]))
+        await self._worker.send_in_parts(Nodes, changed)
         for name, node, others in changed:
             if node is None:
                 self._nodes.pop(name, None)
@@ -358,8 +348,3 @@ def _alike(old: Workload, new: Workload) -> bool:
         and (old.requeue_at, old.active, old.max_execution) == (new.requeue_at, new.active, new.max_execution)
         and old.holds(Condition.EVICTED) == new.holds(Condition.EVICTED)
     )
-
-
-def _alone(about: Situation) -> Situation:
-    """The situation without what is sent in parts."""
-    return replace(about, waiting=(), holding=(), nodes={}, others={})

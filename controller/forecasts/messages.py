@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -58,12 +58,16 @@ class Named(Struct):
     holding: list[Key]
 
 
+NodeRecord: TypeAlias = tuple[str, Node | None, Requests | None]
+"""The name of a node, the node unless it is gone, and what other pods use there."""
+
+
 class Nodes(Struct):
     """Nodes of topologies that are new or have changed, with what other pods use there, and those that are gone. A
     question about an arena with a topology is about all of them.
     """
 
-    nodes: list[tuple[str, Node | None, Requests | None]]
+    nodes: list[NodeRecord]
 
 
 class Question(Struct):

@@ -8,11 +8,16 @@ import asyncio
 import contextlib
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from controller.forecasts.messages import LENGTH, decoded, encoded
+from controller.forecasts.messages import AT_ONCE, LENGTH, Named, RunTimesKnown, decoded, encoded
+from core.forecast.learned import LearnedRunTimes, compressed
+from core.forecast.situation import Situation
+
+Item = TypeVar("Item")
 
 ANSWER_SECONDS: Final = 300.0
 """The process is ended when it has not answered for so long."""
@@ -31,6 +36,11 @@ def worker_command() -> tuple[str, ...]:
     image and a wheel have the program in a folder of its own, and the working folder may be anyone's.
     """
     return sys.executable, "-I", "-c", _WORKER, *(str(Path(each).resolve()) for each in sys.path)
+
+
+def alone(about: Situation) -> Situation:
+    """Returns a situation without what is sent in parts."""
+    return replace(about, waiting=(), holding=(), nodes={}, others={})
 
 
 class WorkerProcess:
@@ -63,6 +73,23 @@ class WorkerProcess:
             self._write.write(part)
         await asyncio.wait_for(self._write.drain(), ANSWER_SECONDS)
         await asyncio.sleep(0)
+
+    async def send_in_parts(self, message: Callable[[list[Item]], object], items: Sequence[Item]) -> None:
+        """Sends messages with some of the items each."""
+        for place in range(0, len(items), AT_ONCE):
+            await self.send(message([*items[place : place + AT_ONCE]]))
+
+    async def send_names(self, about: Situation) -> None:
+        """Sends which of the workloads that it knows are those of a situation."""
+        for place in range(0, max(len(about.waiting), len(about.holding)), AT_ONCE):
+            part = slice(place, place + AT_ONCE)
+            await self.send(
+                Named([each.key for each in about.waiting[part]], [each.key for each in about.holding[part]])
+            )
+
+    async def send_run_times(self, learned: LearnedRunTimes, since: float) -> None:
+        """Sends what was learned until now; it is compressed in a thread."""
+        await self.send(RunTimesKnown(await asyncio.to_thread(compressed, learned.plain()), since))
 
     async def receive(self) -> object:
         """Returns the next message. Raises ``WorkerLostError`` for what is none."""

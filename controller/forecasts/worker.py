@@ -94,16 +94,17 @@ class ForecastProcess:
             case Compare():
                 self._compare(message)
 
-    def _complete(self, about: Situation) -> Situation:
-        """Returns a situation with the workloads that were named."""
+    def _complete(self, about: Situation, *, placed: bool) -> Situation:
+        """Returns a situation with the workloads that were named, and if they are placed, with the nodes."""
         known = self._workloads.get(about.arena, {}) | {each.key: each for each in self._new}
         named, self._new, self._named = self._named, [], Named([], [])
         waiting, holding = (tuple(known[key] for key in keys) for keys in (named.waiting, named.holding))
         self._workloads[about.arena] = {each.key: each for each in (*waiting, *holding)}
-        return replace(about, waiting=waiting, holding=holding)
+        about = replace(about, waiting=waiting, holding=holding)
+        return replace(about, nodes=self._nodes, others=self._others) if placed else about
 
     def _compare(self, question: Compare) -> None:
-        before = self._complete(question.about)
+        before = self._complete(question.about, placed=True)
         after = edited(before, question.edit)
         found = effects(before, after)
         self.send(Compared(found))
@@ -126,10 +127,8 @@ class ForecastProcess:
         return found
 
     def _answer(self, question: Question) -> None:
-        arena, about = question.about.arena, self._complete(question.about)
+        arena, about = question.about.arena, self._complete(question.about, placed=question.placed)
         waiting = about.waiting
-        if question.placed:
-            about = replace(about, nodes=self._nodes, others=self._others)
         began = time.process_time()
         rates = self._arrived.rates(about.local_queues, about.now) if question.arrivals else NOBODY
         found: Forecast | None = None

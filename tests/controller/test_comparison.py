@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import sys
 
 import pytest
 from msgspec.structs import replace
 
 from api.objects import Key
-from controller.forecasts.comparison import compared
+from controller.forecasts.comparison import _ask, compared
+from controller.forecasts.messages import AT_ONCE, Compare, Nodes
 from controller.forecasts.process import WorkerLostError
+from controller.forecasts.worker import ForecastProcess
 from core.forecast.edits import ObjectEdit, arenas, situations
 from core.forecast.situation import Situation
-from tests.controller.test_forecasts import START, Place
+from core.model import Node
+from tests.controller.test_forecasts import START, Place, SentAlone
 from tests.eventually import PATIENCE
 
 NEXT, THIRD = Key("ns", "next"), Key("ns", "third")
@@ -46,6 +51,23 @@ async def test_without_run_times_it_is_known_who_is_hit_at_once() -> None:
     _, before, edit = doubled()
     found, starts = await compared(before, edit, seconds=PATIENCE)
     assert (found.starting, found.sooner, starts) == ((NEXT,), (), False)
+
+
+async def test_nodes_are_sent_in_parts() -> None:
+    """All in one message would hold up the event loop."""
+    _, before, edit = doubled()
+    names = [f"n{number}" for number in range(AT_ONCE + 20)]
+    placed = dataclasses.replace(before, nodes={name: Node(name) for name in names}, others={"n1": {"cpu": 1}})
+    process = SentAlone()
+    await _ask(process, placed, edit, None)
+    assert [len(found.nodes) for found in process.sent if isinstance(found, Nodes)] == [AT_ONCE, 20]
+    (asked,) = (found for found in process.sent if isinstance(found, Compare))
+    assert not asked.about.nodes
+    assert not asked.about.others
+    worker = ForecastProcess(io.BytesIO())
+    for message in process.sent[:-1]:
+        worker.take(message)
+    assert worker._complete(asked.about, placed=True) == placed
 
 
 @pytest.mark.parametrize("program", ["", "import sys; sys.stdin.read()"], ids=["it ends", "it does not answer"])

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ from controller.cache.writes import Writer
 from controller.forecasts import forecasts as module
 from controller.forecasts.forecasts import Forecasts
 from controller.forecasts.messages import AT_ONCE, ArenasGone, Arrived, Nodes, Question, RunTimesKnown
-from controller.forecasts.process import worker_command
+from controller.forecasts.process import WorkerProcess, worker_command
 from controller.forecasts.remembered import RememberedRunTimes
 from controller.forecasts.worker import NICENESS, ForecastProcess
 from controller.kube.errors import Conflict, NotFound
@@ -53,6 +52,16 @@ DONE = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": 
 def given(cpu: str) -> Raw:
     assigned = {"name": "main", "count": 1, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": cpu}}
     return {"clusterQueue": "cq", "podSetAssignments": [assigned]}
+
+
+class SentAlone(WorkerProcess):
+    """Keeps what is sent, and has no process."""
+
+    def __init__(self) -> None:
+        self.sent: list[object] = []
+
+    async def send(self, message: object) -> None:
+        self.sent.append(message)
 
 
 class Place:
@@ -87,17 +96,14 @@ class Place:
 
     def without_a_process(self) -> list[object]:
         """From now on what would be sent to the process is in this list, and each answer comes at once."""
-        sent: list[object] = []
-
-        async def send(message: object) -> None:
-            sent.append(message)
 
         async def answers(name: str) -> float:
             return 0.0
 
-        self.forecasts._process = SimpleNamespace(send=send)  # type: ignore[assignment]
+        process = SentAlone()
+        self.forecasts._process = process
         self.forecasts._answers = answers  # type: ignore[method-assign]
-        return sent
+        return process.sent
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
