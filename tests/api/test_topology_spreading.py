@@ -112,10 +112,6 @@ def test_what_has_another_form_is_refused(text: str) -> None:
     assert found.detail.startswith("must be a valid JSON object: ")
 
 
-def template(**annotations: str) -> Annotated:
-    return Annotated("spec.template.metadata", annotations, 2)
-
-
 def of_job(annotations: dict[str, str], *, gate: bool = True) -> list[str]:
     found = of_template(Annotated("m", annotations, 2), elastic=False, enabled=lambda name: name != GATE or gate)
     return [str(error) for error in found]

@@ -195,11 +195,6 @@ def importer(tmp_path: Path) -> Iterator[Importer]:
     yield Importer(tmp_path)
 
 
-def flavors(workload: Raw) -> dict[str, str]:
-    found: dict[str, str] = workload["status"]["admission"]["podSetAssignments"][0]["flavors"]
-    return found
-
-
 def test_nothing_is_written_unless_asked_for(importer: Importer) -> None:
     there = stored(pod("one"), job("two"))
     out = importer(there)

@@ -21,7 +21,6 @@ import pytest
 
 from app.identity import AS_CONTROLLER
 from core.model import Raw
-from core.wire.timestamps import stamp
 from devcluster.components import CONTROLLER_MANAGER
 from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import tenant
@@ -436,8 +435,7 @@ def test_a_job_does_not_take_the_workload_of_another_one(world: World, by_tenant
 
 def test_a_priority_class_of_the_system_outranks_nobody(world: World, by_tenant: Tenant) -> None:
     both(world, "holds", "first")
-    came = world.workload("first")["metadata"]["creationTimestamp"]
-    world.until("the next one comes in another second", lambda: stamp(time.time() - 1) > came)
+    world.outlive_second_of("first")
     critical = job("critical", "team", cpu=1, pods=2, seconds=600)
     critical["spec"]["template"]["spec"]["priorityClassName"] = "system-node-critical"
     told = by_tenant("create", "-f", "-", stdin=json.dumps(critical), check=True).stderr

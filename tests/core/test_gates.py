@@ -14,7 +14,6 @@ from core.model import (
     Admission,
     PodSetAssignment,
     Preemption,
-    Quota,
     Reserve,
     ResourceFlavor,
     StayPending,
@@ -24,26 +23,19 @@ from core.model import (
 from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.model.workload import replace
-from core.scheduling.cycle import schedule
 from core.state.state import State
-from tests.builders import CPU, DEFAULT, FAIR, NOW, SPOT, TWO, cluster_queue, put, reserved, state, workload
+from tests.builders import CPU, FAIR, NOW, cluster_queue, cycle, put, reserved, state, workload
+from tests.core.test_cycle import two_flavors
 from tests.core.test_placement_cycle import asks, domains, last, node, queue, runs, world
+from tests.core.test_rules import in_words
 
 ANY = Preemption(reclaim_within_cohort="Any")
 BOTH = pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
 
 
-def in_words(found: State) -> dict[str, str]:
-    """What a cycle decides: ``admitted``, ``preempts x``, or the reason for waiting."""
-    words = {}
-    for decision in schedule(found.snapshot(), found.heads(NOW), found.policy, NOW).decisions:
-        if isinstance(decision, Reserve):
-            told = "admitted"
-        else:
-            victims = " and ".join(victim.workload.key.name for victim in decision.victims)
-            told = f"preempts {victims}" if victims else decision.reason
-        words[decision.workload.key.name] = told
-    return words
+def words(found: State) -> dict[str, str]:
+    """What a cycle decides about each workload."""
+    return {name: in_words(decision) for name, decision in cycle(found).items()}
 
 
 def in_spot(name: str, cpu: int, of: str, **fields: Any) -> Workload:
@@ -52,14 +44,8 @@ def in_spot(name: str, cpu: int, of: str, **fields: Any) -> Workload:
     return replace(given, admission=admission)
 
 
-def two_flavors(name: str, first: int, second: int, **fields: Any) -> Any:
-    quotas = {DEFAULT: Quota(first), SPOT: Quota(second)}
-    return cluster_queue(name, groups=TWO, quotas=quotas, cohort="all", **fields)
-
-
 def of(policy: SchedulingPolicy, *queues: Any) -> State:
-    names = {each.name: each.name for each in queues}
-    found = state(*queues, policy=policy, local=names)
+    found = state(*queues, policy=policy)
     found.set_flavor("spot", ResourceFlavor("spot"))
     return found
 
@@ -69,12 +55,12 @@ def test_who_needs_no_quota_of_others_comes_first_whatever_its_share_is(on: bool
     """FairSharingPrioritizeNonBorrowing: a borrows much of another flavor, and asks for its own quota of this one."""
     found = of(
         dataclasses.replace(FAIR, prioritize_non_borrowing=on),
-        two_flavors("a", 2, 0),
-        two_flavors("b", 0, 0),
-        two_flavors("c", 1, 9),
+        two_flavors("a", 2, 0, cohort="all"),
+        two_flavors("b", 0, 0, cohort="all"),
+        two_flavors("c", 1, 9, cohort="all"),
     )
     put(found, in_spot("much", 9, "a"), workload("mine", 2, queue="a"), workload("lent", 2, queue="b"))
-    admitted = [name for name, told in in_words(found).items() if told == "admitted"]
+    admitted = [name for name, told in words(found).items() if told == "in default"]
     assert admitted == (["mine"] if on else ["lent"])
 
 
@@ -82,9 +68,14 @@ def test_who_needs_no_quota_of_others_comes_first_whatever_its_share_is(on: bool
 def test_who_is_within_its_own_quota_preempts_whatever_its_share_is(on: bool) -> None:
     """FairSharingPreemptWithinNominal: a borrows much of another flavor, and b has what is a's in this one."""
     policy = dataclasses.replace(FAIR, preempt_within_nominal=on)
-    found = of(policy, two_flavors("a", 2, 0, preemption=ANY), two_flavors("b", 1, 0), two_flavors("c", 0, 9))
+    found = of(
+        policy,
+        two_flavors("a", 2, 0, cohort="all", preemption=ANY),
+        two_flavors("b", 1, 0, cohort="all"),
+        two_flavors("c", 0, 9, cohort="all"),
+    )
     put(found, in_spot("much", 9, "a"), reserved("lent", 3, "b", queue="b"), workload("mine", 2, queue="a"))
-    assert in_words(found) == {"mine": "preempts lent" if on else "WaitingForQuota"}
+    assert words(found) == {"mine": "preempts lent" if on else "WaitingForQuota"}
 
 
 @BOTH
@@ -94,7 +85,7 @@ def test_who_wants_the_victim_of_another_finds_a_further_one_in_the_same_cycle(o
     found = of(SchedulingPolicy(recompute_on_overlap=on), *queues, cluster_queue("c", 0, cohort="all"))
     put(found, reserved("old", 2, "c", queue="c", since=1.0), reserved("new", 2, "c", queue="c", since=2.0))
     put(found, workload("first", 2, queue="a", created=1.0), workload("second", 2, queue="b", created=2.0))
-    assert in_words(found) == {"first": "preempts new", "second": "preempts old" if on else "WaitingForQuota"}
+    assert words(found) == {"first": "preempts new", "second": "preempts old" if on else "WaitingForQuota"}
 
 
 def topology(**fields: bool) -> SchedulingPolicy:

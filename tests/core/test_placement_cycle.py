@@ -110,7 +110,7 @@ def runs(found: Workload, on: dict[str, int], *, flavor: str = "tas", **fields: 
     domains = TopologyAssignment((HOST,), tuple(TopologyDomain((name,), count) for name, count in on.items()))
     count = sum(on.values())
     usage = {CPU: pods.requests[CPU] * count}
-    given = PodSetAssignment("main", {CPU: flavor}, usage, count, domains)
+    given = PodSetAssignment(pods.name, {CPU: flavor}, usage, count, domains)
     admission = Admission(found.queue, (given,))
     return replace(admitted(found, admission, NOW), **fields)
 

@@ -93,20 +93,7 @@ def test_all_that_have_the_label_count(other: Workload) -> None:
     ],
 )
 def test_others_do_not_count(other: Workload) -> None:
-    found = serving()
-    placed = runs(replica("one"), {"n1": 1}).admission
-    assert placed is not None
-    given = tuple(replace(each, name=other.pod_sets[0].name) for each in placed.pod_sets)
-    put(
-        found,
-        replace(
-            runs(replica("x"), {"n1": 1}),
-            key=other.key,
-            labels=other.labels,
-            pod_sets=other.pod_sets,
-            admission=replace(placed, pod_sets=given),
-        ),
-    )
+    found = serving(runs(other, {"n1": 1}))
     assert domains(last(put(found, replica("two")), "two")) == {"n1": 1}
 
 

@@ -15,9 +15,10 @@ import pytest
 
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
-from image.clean_root import SOURCE, Image, build, container, inside, listing
+from image.clean_root import Image, build, container, inside, listing
 from tests.cluster.charted import NAMESPACE, RELEASE, get, helm, install
 from tests.cluster.test_chart import the_demo_runs_unchanged
+from tests.image.test_dockerfile import copied_of_the_command_line
 from tests.serving import Served
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -57,8 +58,7 @@ def test_there_is_no_shell_no_package_manager_and_no_compiler(image: Image) -> N
 def test_of_the_program_there_is_only_serve(image: Image) -> None:
     program = inside(image.root, "/opt/seiretsu/seiretsu/program")
     assert not (program / "devcluster").exists()
-    (copied,) = [line for line in (SOURCE / "Dockerfile").read_text().splitlines() if line.startswith("COPY cli/")]
-    wanted = {Path(name).name for name in copied.split()[1:-1]}  # what serve imports: tests/image/test_dockerfile.py
+    wanted = {Path(each).name for each in copied_of_the_command_line()}  # what serve imports
     assert {each.name for each in (program / "cli").glob("*.py")} == wanted
 
 

@@ -7,8 +7,7 @@ import pytest
 from api.names import Label
 from core.model import Condition, Key, Raw, Workload
 from core.state.lookup import Lookup
-from core.state.state import State
-from tests.webhook.cluster import ask, job, review_of
+from tests.webhook.cluster import ask, cluster, job, review_of
 
 REFUSED = "field is immutable while the job runs"
 PATHS = {"Job": "/validate-batch-v1-job", "Pod": "/validate--v1-pod"}
@@ -17,7 +16,7 @@ PATHS = {"Job": "/validate-batch-v1-job", "Pod": "/validate--v1-pod"}
 def knows(queue: str, *true: str) -> Lookup:
     conditions = tuple(Condition(kind, True, "", "") for kind in true)
     workload = Workload(Key("team-a", "w"), "w", 0.0, queue, 0, (), conditions)
-    return Lookup(State(), job_workload=lambda uid: workload if queue and uid == "job-1" else None)
+    return cluster(workloads={"job-1": workload} if queue else {})
 
 
 def pod(labels: Raw | None) -> Raw:
