@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import ssl
 import statistics
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,7 +24,7 @@ from bench.contention import contend
 from bench.load import LOADS, Load
 from bench.measure import bare_plane, exit_on_sigterm
 from bench.measured import with_token
-from bench.served import hooks_at, served
+from bench.served import hooks_at, metrics, served
 from controller.history.recorder import recordings
 from controller.kube import config
 from controller.kube.client import Client
@@ -92,9 +90,7 @@ def thread_seconds(plane: ControlPlane, scratch: Path) -> float:
             return await hooks_at(client)
 
     base = uvloop.run(address())
-    trust = ssl.create_default_context(cafile=str(scratch / "certificates" / "ca.crt"))
-    with urllib.request.urlopen(f"{base}/metrics", context=trust, timeout=30) as answer:
-        text = answer.read().decode()
+    text = metrics(base, scratch / "certificates" / "ca.crt")
     found = re.search(r"^seiretsu_recorder_cpu_seconds_total (\S+)$", text, re.M)
     return float(found[1]) if found is not None else 0.0
 

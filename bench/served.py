@@ -3,9 +3,11 @@
 import contextlib
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +42,14 @@ async def hooks_at(client: Client) -> str:
     (configuration,) = (await client.list(HOOKS))["items"]
     url: str = configuration["webhooks"][0]["clientConfig"]["url"]
     return url.rsplit("/", 1)[0]
+
+
+def metrics(base: str, authority: Path) -> str:
+    """The metrics of a program with this URL, whose certificate this authority has issued."""
+    trust = ssl.create_default_context(cafile=str(authority))
+    with urllib.request.urlopen(f"{base}/metrics", context=trust, timeout=30) as answer:
+        text: str = answer.read().decode()
+    return text
 
 
 @contextlib.contextmanager

@@ -9,8 +9,6 @@ import argparse
 import asyncio
 import os
 import re
-import ssl
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +29,7 @@ from bench.measure import (
 )
 from bench.openloop import Caller, Target
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, WORKLOADS, Size, job, setting
-from bench.served import hooks_at, served
+from bench.served import hooks_at, metrics, served
 from controller.kube import config
 from controller.kube.client import Client
 from controller.kube.flow.throttle import Throttle
@@ -69,12 +67,9 @@ class Program:
 
     def counted(self) -> "Counted":
         """Returns its counters and usage now."""
-        trust = ssl.create_default_context(cafile=str(self.bundle))
-        with urllib.request.urlopen(f"{self.base}/metrics", context=trust, timeout=30) as answer:
-            text = answer.read().decode()
         calls: Counter[float] = Counter()
         admitted = 0.0
-        for name, labels, value in _SAMPLE.findall(text):
+        for name, labels, value in _SAMPLE.findall(metrics(self.base, self.bundle)):
             if name == _CALLS:
                 calls[float(labels.partition('le="')[2].partition('"')[0])] += int(float(value))
             admitted += float(value) if name == _ADMITTED else 0.0

@@ -40,6 +40,7 @@ from core.jobs.pod_owners import PodOwner
 from core.model import Key
 from core.model.messages import WAITS
 from core.model.owner import owner
+from core.wire.active import condition_of
 from seiretsu import running
 from seiretsu.running import Running
 
@@ -226,9 +227,7 @@ def _as_the_controller_found(told: Explanation, raw: Raw) -> Explanation:
     status.
     """
     templates = ((each.get("template") or {}).get("spec") or {} for each in raw["spec"].get("podSets") or ())
-    found = next(
-        (c for c in raw.get("status", {}).get("conditions") or () if c["type"] == Condition.QUOTA_RESERVED), None
-    )
+    found = condition_of(raw, Condition.QUOTA_RESERVED)
     if told.reason != "Fits" or not any(each.get("resourceClaims") for each in templates) or found is None:
         return told
     advice = "with --config FILE, the Configuration of the controller, devices are counted here too"

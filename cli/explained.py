@@ -11,10 +11,10 @@ from api.objects import Raw, key_of
 from cli.table import columns
 from cli.target import document
 from core.explain.explanation import Explanation, Holder, Rooms
-from core.explain.parts import called
+from core.explain.parts import job_name
 from core.explain.sight import MOST_NAMED
 from core.model import FlavorResource
-from core.model.owner import GROUP, owner
+from core.model.owner import owner
 from seiretsu.running import Running
 
 _NAME = re.compile(r"(?<![/\w.-])[a-z0-9][a-z0-9-]*/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
@@ -158,7 +158,7 @@ def jobs_of(objects: list[Raw]) -> dict[str, str]:
     for each in objects:
         by = owner(each) if each["kind"] == "Workload" else None
         if by is not None:
-            job = f"{by.namespace}/{called(each) or by.name.removeprefix(GROUP)}"
+            job = f"{by.namespace}/{job_name(each)}"
             found |= {str(key_of(each)): job, each["metadata"]["uid"]: job}
     return found
 

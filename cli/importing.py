@@ -7,7 +7,6 @@ and mapping files are those of Kueue's importer. What is decided is in ``core.im
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from cli.world import ConfiguredRules, World, rules, without_variants
 from cli.writer import ObjectWriter
 from controller.kube.errors import ApiError
 from core.importing import mapping
+from core.importing.flavors import listed
 from core.importing.judge import (
     ImportRules,
     JobImport,
@@ -49,7 +49,6 @@ from core.jobs.kinds import BATCH_JOB, POD
 from core.wire import decode
 
 QPS: Final = 50.0
-MOST_EXAMPLES: Final = 3
 _UNENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _Pairs = dict[str, str]
 
@@ -280,13 +279,13 @@ def text(plan: ImportPlan) -> str:
         head = ("NAMESPACE", "KIND", "NAME", "LOCALQUEUE", "CLUSTERQUEUE", "FLAVORS", "NEXT")
         lines[0] = columns([head, *map(_row, plan.imports)])
     for note, jobs in _grouped((str(each.job), note) for each in plan.imports for note in each.notes):
-        lines.append(f"Note: {note} ({_examples(jobs)})\n")
+        lines.append(f"Note: {note} ({listed(jobs)})\n")
     for total in plan.totals:
         lines.append(f"{_sentence(total)}\n")
     if plan.leftovers:
         lines.append(f"{len(plan.leftovers)} Workloads of an earlier import, whose jobs have ended, are deleted\n")
     for why, jobs in _grouped((str(each.job), each.text) for each in plan.judged if isinstance(each, LeftAlone)):
-        lines.append(f"Left alone: {why} ({_examples(jobs)})\n")
+        lines.append(f"Left alone: {why} ({listed(jobs)})\n")
     if not plan.imports and not plan.problems:
         lines.append("Nothing is to be imported\n")
     return "".join(lines)
@@ -322,7 +321,7 @@ def _problems(plan: ImportPlan) -> list[str]:
     if not found:
         return []
     count = len(plan.problems)
-    return [*(f"{why} ({_examples(jobs)})" for why, jobs in found), f"{count} cannot be imported: nothing was written"]
+    return [*(f"{why} ({listed(jobs)})" for why, jobs in found), f"{count} cannot be imported: nothing was written"]
 
 
 def _grouped(found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
@@ -331,11 +330,6 @@ def _grouped(found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]
     for job, told in found:
         groups.setdefault(told, []).append(job)
     yield from groups.items()
-
-
-def _examples(jobs: Sequence[str]) -> str:
-    more = f" and {len(jobs) - MOST_EXAMPLES} more" if len(jobs) > MOST_EXAMPLES else ""
-    return ", ".join(jobs[:MOST_EXAMPLES]) + more
 
 
 def plain(plan: ImportPlan, *, written: bool) -> Raw:
@@ -372,7 +366,7 @@ def plain(plan: ImportPlan, *, written: bool) -> Raw:
             for total in plan.totals
         ],
     }
-    return target.document("Import", json.loads(json.dumps(value)))
+    return target.document("Import", value)
 
 
 def _named(job: RunningJob) -> dict[str, Any]:

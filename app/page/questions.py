@@ -21,7 +21,7 @@ from controller.history import queries
 from controller.history.database import Database, DatabaseFailedError
 from controller.history.history import HistoryReader
 from controller.history.queries import GroupedBy
-from core.forecast.edits import ObjectEdit, arenas, concerned, situations
+from core.forecast.edits import ObjectEdit, arenas, before_edit, concerned
 from core.forecast.situation import Situation
 from core.history.report import Series, window
 from core.model import FlavorResource
@@ -92,7 +92,7 @@ class QuestionAnswers:
         if running + waiting > MOST_PLAYED:
             return Effects(running=running, waiting=waiting, uncounted=True), False
         async with self._playing:
-            before, _ = situations(state, edit, named, self._clock())
+            before = before_edit(state, edit, named, self._clock())
             try:
                 return await self._compare(before, edit)
             except (WorkerLostError, OSError) as error:

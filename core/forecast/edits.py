@@ -78,8 +78,15 @@ def situations(
     state: State, edit: ObjectEdit, named: Iterable[str], now: float, life: LifePolicy | None = None
 ) -> tuple[Situation, Situation]:
     """Returns the situation before an edit and the one after it, in these ``arenas``."""
-    before = around(state, named, sorted(_pointing(state, edit)), now, life)
+    before = before_edit(state, edit, named, now, life)
     return before, edited(before, edit)
+
+
+def before_edit(
+    state: State, edit: ObjectEdit, named: Iterable[str], now: float, life: LifePolicy | None = None
+) -> Situation:
+    """Returns the situation before an edit, in these ``arenas``."""
+    return around(state, named, sorted(_pointing(state, edit)), now, life)
 
 
 def edited(before: Situation, edit: ObjectEdit) -> Situation:

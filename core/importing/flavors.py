@@ -44,7 +44,7 @@ def chosen(
     named = [_named(each, placement, on_nodes=on_nodes) for each in possible]
     flavor = possible[named.index(max(named))]
     rule = "comes first in the ClusterQueue" if named.count(max(named)) > 1 else "names most labels of the nodes"
-    told = f"flavors {_listed(each.name for each in possible)} are possible: {flavor.name} {rule}"
+    told = f"flavors {listed(each.name for each in possible)} are possible: {flavor.name} {rule}"
     texts = [*([told] if len(possible) > 1 else []), *_elsewhere(flavor, best, pods, labels)]
     return FlavorChoice(flavor.name, "; ".join(texts))
 
@@ -65,7 +65,7 @@ def _elsewhere(flavor: ResourceFlavor, best: int, pods: Counter[str], labels: Ma
     if best < total:
         others = sorted(node for node in pods if not _fits(flavor, node, labels))
         yield (
-            f"{total - best} of {total} pods run on nodes that are not of flavor {flavor.name} ({_listed(others)}):"
+            f"{total - best} of {total} pods run on nodes that are not of flavor {flavor.name} ({listed(others)}):"
             f" all are counted in {flavor.name}"
         )
 
@@ -77,15 +77,16 @@ def _none(flavors: Sequence[ResourceFlavor], pods: Counter[str], labels: Mapping
     ]
     named = sorted(node for node in pods if node)
     if not named:
-        return f"node selector, affinity and tolerations of the pods allow no flavor of {_listed(known)}"
+        return f"node selector, affinity and tolerations of the pods allow no flavor of {listed(known)}"
     gone = "" if any(node in labels for node in named) else "; the nodes do not exist"
     return (
-        f"node{'s' if len(named) > 1 else ''} {_listed(named)} belong{'' if len(named) > 1 else 's'} to no flavor of"
-        f" {_listed(known)} that the pods allow{gone}"
+        f"node{'s' if len(named) > 1 else ''} {listed(named)} belong{'' if len(named) > 1 else 's'} to no flavor of"
+        f" {listed(known)} that the pods allow{gone}"
     )
 
 
-def _listed(values: Iterable[str]) -> str:
+def listed(values: Iterable[str]) -> str:
+    """Returns some of these names, and how many others there are."""
     found = list(values)
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return ", ".join(found[:MOST_NAMED]) + more

@@ -14,7 +14,7 @@ from controller.forecasts.comparison import _ask, compared
 from controller.forecasts.messages import AT_ONCE, Compare, Nodes
 from controller.forecasts.process import WorkerLostError
 from controller.forecasts.worker import ForecastProcess
-from core.forecast.edits import ObjectEdit, arenas, situations
+from core.forecast.edits import ObjectEdit, arenas, before_edit
 from core.forecast.situation import Situation
 from core.model import Node
 from tests.controller.test_forecasts import START, Place, SentAlone
@@ -31,7 +31,7 @@ def doubled() -> tuple[Place, Situation, ObjectEdit]:
     old = state.reservations.cluster_queues["cq"]
     new = replace(old, quotas={fr: replace(quota, nominal=2 * quota.nominal) for fr, quota in old.quotas.items()})
     edit = ObjectEdit(old, new)
-    before, _ = situations(state, edit, arenas(state, edit), START)
+    before = before_edit(state, edit, arenas(state, edit), START)
     return place, before, edit
 
 
