@@ -17,12 +17,12 @@ from controller.run.watched import WATCHED
 from controller.scheduling.usage import consumed_of
 from controller.settings import ControllerSettings
 from core.devices.inventory import EVERY_NODE, Inventory
-from core.devices.matching import completed
 from core.guard.pods import asks_for_topology, used_of_node
 from core.jobs import meta
 from core.model import Key, Requests, Workload
 from core.model.workload import replace as replace_fields
 from core.state.state import State
+from core.steps import completed
 from core.topology.others import OtherPods
 from core.wire import decode
 from core.workload.ungating import is_placed, named, of_pods

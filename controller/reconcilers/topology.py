@@ -25,13 +25,13 @@ from controller.cache.caches import Caches
 from controller.kube.store import SLICE
 from controller.reconcilers.living import LivingPods
 from core.devices.inventory import EVERY_NODE, Inventory
-from core.devices.matching import Steps, completed
 from core.guard.domains import unassigned
 from core.guard.pods import RunningPod
 from core.jobs import meta
 from core.model import Key, Node, Raw, Workload
 from core.model.kubernetes import Labels
 from core.quota.usage import holds_quota
+from core.steps import Steps, completed
 from core.topology.others import OtherPods
 from core.workload.ungating import is_placed, named, of_pods
 

@@ -16,8 +16,9 @@ from typing import Final
 from api.device_selector import compiled
 from api.errors import FieldError, aggregate, internal, invalid
 from core.devices.mapping import DeviceRules, Source
-from core.devices.matching import Matching, Result, Steps, pools
+from core.devices.matching import Matching, Result, pools
 from core.devices.model import EXACT_COUNT, ClaimTemplate, Device, DeviceClass, DeviceRequest, Slice
+from core.steps import Steps
 
 MOST: Final = 2**63 - 1
 """Amounts of devices stop here, as in Kueue."""

@@ -15,10 +15,11 @@ from api.objects import Key
 from core.devices.claims import MOST, ClaimCount, CountedClaims, DeviceCluster, claim_count
 from core.devices.extended import ContainerRequests, Extended, extended, resources_of, selected
 from core.devices.mapping import DeviceRules
-from core.devices.matching import Matching, Steps
+from core.devices.matching import Matching
 from core.devices.model import ClaimTemplate, DeviceClass, DeviceRequest, Slice
 from core.devices.nodes import countable, devices_of, with_devices
 from core.model import Node
+from core.steps import Steps
 
 CLAIMS_NOT_SUPPORTED: Final = "KueueDRAIntegration feature does not support use of resource claims"
 DISABLED: Final = "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled"

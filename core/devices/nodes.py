@@ -14,9 +14,10 @@ from msgspec import structs
 from api.quantity import CPU
 from core.devices.claims import DeviceCluster
 from core.devices.extended import resources_of, selected
-from core.devices.matching import Steps, newest
+from core.devices.matching import newest
 from core.devices.model import Device, DeviceClass, Slice
 from core.model import Node
+from core.steps import Steps
 
 
 def countable(cluster: DeviceCluster) -> dict[str, list[DeviceClass]]:

@@ -11,11 +11,11 @@ first one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import structs
 
@@ -52,13 +52,12 @@ from core.scheduling.variants import preference
 from core.state.queue_status import why_waiting
 from core.state.state import State
 from core.state.surroundings import surroundings
+from core.steps import Steps, completed
 from core.wire.timestamps import stamp
 from core.workload.lifecycle import why_not_queued
 
 MOST_HOLDERS = 200
 """Beyond so many holders no set of them is looked for: the answer would be no help."""
-_Result = TypeVar("_Result")
-Steps = Generator[None, None, _Result]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +94,7 @@ IN_FULL: Final = Audience()
 
 def explain(state: State, key: Key, now: float) -> Explanation | None:
     """Returns the explanation of a workload; None if State has none of that name (or it has finished)."""
-    steps = explain_in_steps(state, key, now, IN_FULL)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: Explanation | None = end.value
-            return found
+    return completed(explain_in_steps(state, key, now, IN_FULL))
 
 
 def explain_in_steps(state: State, key: Key, now: float, audience: Audience) -> Steps[Explanation | None]:

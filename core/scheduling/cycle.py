@@ -42,24 +42,17 @@ from core.scheduling.flavors import Mode
 from core.scheduling.nomination import Entry, Nomination, proposal
 from core.scheduling.preemption.candidates import Borrowers, Candidate, Preemptor
 from core.scheduling.snapshot import Head, Snapshot
+from core.steps import Steps, completed
 
 _FAILED = (CheckState.RETRY, CheckState.REJECTED)
 
 
 def schedule(snapshot: Snapshot, heads: Sequence[Head], policy: SchedulingPolicy, now: float) -> Plan:
     """Returns a decision for each head. ``now`` is in epoch seconds; no decision depends on it at present."""
-    steps = schedule_in_steps(snapshot, heads, policy)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            plan: Plan = end.value
-            return plan
+    return completed(schedule_in_steps(snapshot, heads, policy))
 
 
-def schedule_in_steps(
-    snapshot: Snapshot, heads: Sequence[Head], policy: SchedulingPolicy
-) -> Generator[None, None, Plan]:
+def schedule_in_steps(snapshot: Snapshot, heads: Sequence[Head], policy: SchedulingPolicy) -> Steps[Plan]:
     """As ``schedule``, with a step after every head that was nominated and every decision; returns the plan.
 
     A head that raises an error is refused with that error, and the others are judged without it: no stored object,
@@ -103,7 +96,7 @@ class _Cycle:
     looking: Head | None = None
     """The heads that are decided in this cycle."""
 
-    def run(self, heads: Sequence[Head]) -> Generator[None, None, Plan]:
+    def run(self, heads: Sequence[Head]) -> Steps[Plan]:
         """Decides all heads; yields after each of them."""
         self.pods_ready = self.snapshot.pods_ready
         entries: list[Entry] = []

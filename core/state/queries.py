@@ -226,14 +226,7 @@ def places_in_steps(state: State, name: str) -> Iterator[QueuePlace | None]:
     queue = state.pending.queues.get(name)
     if queue is None:
         return
-    steps = order_in_steps(state, name)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            order: list[QueueEntry] = end.value
-            break
-        yield None
+    order = yield from order_in_steps(state, name)
     seen: dict[Key, int] = {}
     for position, entry in enumerate(order):
         if position % PIECE == PIECE - 1:

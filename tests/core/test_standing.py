@@ -10,7 +10,7 @@ from msgspec import structs
 
 from api import quantity
 from core.explain import document
-from core.explain.analysis import Audience, ExplanationBounds, Steps, explain, explain_in_steps
+from core.explain.analysis import Audience, ExplanationBounds, explain, explain_in_steps
 from core.explain.explanation import DomainRoom, Explanation, Rooms
 from core.explain.sight import EVERYTHING, Sight, of_namespace
 from core.explain.standing import free, standing, waiting
@@ -24,6 +24,7 @@ from core.scheduling.snapshot import Head
 from core.state.orders import KEPT, KEPT_SECONDS, Order, Orders
 from core.state.queries import PIECE, order_in_steps
 from core.state.state import State
+from core.steps import Steps
 from tests.builders import CPU, DEFAULT, NOW, cluster_queue, cycle, put, reserved, state, workload
 from tests.core.test_explain_topology import asks, racks
 from tests.core.worlds import worlds

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from core.devices.extended import IMPLICIT
-from core.devices.matching import completed
 from core.model import FlavorResource, Key, Node, Quota, Raw, ResourceGroup, StayPending, Workload
 from core.model.queues import ClusterQueue
 from core.model.workload import replace
 from core.state.state import State
+from core.steps import completed
 from core.wire import decode
 from core.wire.pod_requests import RequestRules
 from tests.builders import CPU, put
