@@ -17,7 +17,7 @@ from core.devices.extended import ContainerRequests, Extended, extended, resourc
 from core.devices.mapping import DeviceRules
 from core.devices.matching import Matching
 from core.devices.model import ClaimTemplate, DeviceClass, DeviceRequest, Slice
-from core.devices.nodes import countable, devices_of, with_devices
+from core.devices.nodes import CountableClasses, countable, devices_of, with_devices
 from core.model import Node
 from core.steps import Steps
 
@@ -102,6 +102,7 @@ class Inventory:
         self._problems: dict[str, str] = {}
         """One copy of each text: all workloads with the same mistake have it."""
         self._cluster: DeviceCluster | None = None
+        self._countable: Mapping[str, CountableClasses] | None = None
 
     def set_template(self, key: Key, template: ClaimTemplate | None) -> Affected:
         """A template was created, replaced, or (None) deleted."""
@@ -119,7 +120,7 @@ class Inventory:
             self.classes[name] = device_class
         if old == device_class:
             return Affected()
-        self._cluster = None
+        self._cluster = self._countable = None
         changed = (each for each in (old, device_class) if each is not None and self.rules.extended)
         named = {resource for each in changed for resource in resources_of(each)}
         for resource in named:
@@ -153,7 +154,7 @@ class Inventory:
 
     def whole(self) -> frozenset[str]:
         """Returns the resources that are numbers of devices, which nodes have."""
-        return frozenset(countable(self._view())) if self.rules.on_nodes else frozenset()
+        return frozenset(self._counted()) if self.rules.on_nodes else frozenset()
 
     def equipped(self, node: Node) -> Steps[Node]:
         """Returns a node with its devices among what pods can use of it, by resource, and with those that are of no
@@ -162,9 +163,9 @@ class Inventory:
         if not self.rules.on_nodes:
             return node
         names = sorted((*self._by_node.get(node.name, ()), *self._by_node.get(EVERY_NODE, ())))
-        view = self._view()
-        found = yield from devices_of([self.slices[name] for name in names], view)
-        return with_devices(node, found, view)
+        counted = self._counted()
+        found = yield from devices_of([self.slices[name] for name in names], counted, self._matching)
+        return with_devices(node, found, counted)
 
     def _dropped(self, keys: Iterable[Key]) -> tuple[Key, ...]:
         keys = tuple(keys)
@@ -212,6 +213,12 @@ class Inventory:
                 return self._answers.get(key)
         return None
 
+    def _counted(self) -> Mapping[str, CountableClasses]:
+        """What counts by device, which slices do not change: it is asked for with every node."""
+        if self._countable is None:
+            self._countable = countable(self.classes, self.extended, self.rules)
+        return self._countable
+
     def _view(self) -> DeviceCluster:
         if self._cluster is None:
             slices = tuple(self.slices[name] for name in sorted(self.slices))
@@ -225,26 +232,23 @@ class Inventory:
         if any(claim for pod in pods for _, claim in pod.claims):
             return DeviceCharge(problem=CLAIMS_NOT_SUPPORTED)
         amounts: list[dict[str, int]] = [{} for _ in pods]
-        whole: list[dict[str, int]] = [{} for _ in pods]
         found, errors = self._claims(namespace, pods)
         if errors:
             return self._failed(errors)
         if found is None:
             return DeviceCharge(problem=NOT_COUNTED_YET)
-        for total in (amounts, whole):
-            _add(total, [[each.devices.amounts for each in claims] for claims in found])
+        _add(amounts, [[each.devices.amounts for each in claims] for claims in found])
         standing = [extended(pod.init, pod.main, self.extended, self.rules) for pod in pods]
         if errors := _located_in_pods(standing):
             return self._failed(errors)
-        for total in (amounts, whole):
-            _add(total, [[each.amounts] for each in standing])
+        _add(amounts, [[each.amounts] for each in standing])
+        whole = tuple(dict(each) if self.rules.on_nodes else None for each in amounts)
         for kind in ("counters", "capacities"):
             counted = [[getattr(each, kind) for each in claims] for claims in found]
             if errors := _first_errors(pods, counted):
                 return self._failed(errors)
             _add(amounts, [[each.amounts for each in claims] for claims in counted])
-        on_nodes = tuple(each if self.rules.on_nodes else None for each in whole)
-        return DeviceCharge(tuple(amounts), tuple(each.replaced for each in standing), whole=on_nodes)
+        return DeviceCharge(tuple(amounts), tuple(each.replaced for each in standing), whole=whole)
 
     def _failed(self, errors: Sequence[FieldError]) -> DeviceCharge:
         if len(self._problems) >= MOST_PROBLEMS:
