@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from traceback import clear_frames
 from typing import Generic, TypeVar
 
 import orjson
@@ -162,6 +163,7 @@ class Reflector(Generic[T]):
                 if stood < 1.0:
                     raise Unintelligible(200, "EmptyWatch", f"the watch ended at once, after {stood:.3f} s")
             except ApiError as error:
+                clear_frames(error.__traceback__)  # they have what was received, which would be kept while it waits
                 await self._recover(error, self._clock() - began)
             else:
                 self._failures = 0

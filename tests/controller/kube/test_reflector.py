@@ -1,6 +1,8 @@
 import asyncio
+import gc
 import inspect
 import itertools
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -455,6 +457,37 @@ async def test_a_list_over_the_size_limit_is_not_kept_and_tried_again_later(worl
     world.server.remove(f"{PATH}/t1")
     await world.caught_up()
     assert world.reflector.synced.is_set()
+
+
+async def test_what_was_received_of_a_list_over_the_size_limit_is_freed_before_the_wait(
+    world: World, streams: bool
+) -> None:
+    class Received(dict[str, Any]):
+        """Raw objects have no weak references."""
+
+    received, kept = list[weakref.ref[Received]](), list[bool]()
+
+    def convert(raw: Raw) -> Raw:
+        found = Received(raw)
+        received.append(weakref.ref(found))
+        return found
+
+    async def wait(seconds: float) -> None:
+        kept.extend(each() is not None for each in received)
+        await World._sleep(world, seconds)
+
+    for number in range(3):
+        world.server.put(f"{PATH}/t{number}", {"spec": "x" * 100_000})
+    world.store = Store("things", convert)
+    world._sleep = wait  # type: ignore[method-assign]
+    world.reflector = world.following(size_limit=SizeLimit(250_000))
+    gc.disable()
+    try:
+        world.running = asyncio.create_task(world.reflector.run())
+        await eventually(lambda: world.reflector.watch_errors["TooLarge"] > 1)
+    finally:
+        gc.enable()
+    assert kept and not any(kept)
 
 
 async def test_a_store_does_not_grow_over_the_size_limit(world: World, streams: bool) -> None:
