@@ -206,7 +206,7 @@ def answer(
         found = [w for w in workloads if is_named(w, wanted, kind)]
     if not found:
         return without_workload(kind, here, wanted, namespace)
-    world = ClusterState(_as_marked(chosen or without_mapping(ControllerSettings()), workloads))
+    world = ClusterState(_as_marked(chosen or settings(None), workloads))
     for each in sorted(objects, key=lambda raw: raw["kind"] == "Workload"):
         world.add(each)
     for workload in world.workloads:

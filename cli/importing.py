@@ -18,7 +18,6 @@ import yaml
 from api import quantity, resources, syntax
 from api.objects import Raw, Resource, key_of
 from cli import live, named, target
-from cli.cluster_state import without_mapping
 from cli.import_writes import ChangedError, ImportWriter, Rate, failure
 from cli.learned import entered
 from cli.manifests import Document
@@ -26,7 +25,7 @@ from cli.scenario import LIVE
 from cli.table import columns
 from cli.target import As, AsGroup, Context, FailedError, Kubeconfig, UnreadableError, UsageError
 from cli.verbs.session import answered
-from cli.world import ConfiguredRules, World, rules, without_variants
+from cli.world import ConfiguredRules, World, rules_of_cluster, without_variants
 from cli.writer import ObjectWriter
 from controller.kube.errors import ApiError
 from core.importing import mapping
@@ -213,8 +212,8 @@ def _all(client: ObjectWriter, resource: Resource, namespace: str = "", fields: 
 
 def _rules(config: Path | None, exclude: list[str] | None) -> ConfiguredRules:
     """The rules of the Configuration, with more resources that have no quota."""
-    chosen = without_variants(rules(config))
-    controller = chosen.controller if config is not None else without_mapping(chosen.controller)
+    chosen = without_variants(rules_of_cluster(config))
+    controller = chosen.controller
     prefixes = (*controller.reading.excluded_prefixes, *_listed(exclude))
     return replace(
         chosen, controller=replace(controller, reading=replace(controller.reading, excluded_prefixes=prefixes))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,12 +18,11 @@ import typer
 from api.names import Kind
 from api.objects import Raw
 from cli import learned, live, named, scenario, target
-from cli.cluster_state import without_mapping
 from cli.learned import NOTHING, Remembered, entered
 from cli.manifests import Document
 from cli.scenario import Scenario
 from cli.target import As, AsGroup, Context, Kubeconfig
-from cli.world import ConfiguredRules, World, rules, without_variants
+from cli.world import ConfiguredRules, World, rules, rules_of_cluster, without_variants
 from core.feedback.affected import facts
 from core.forecast.edits import ObjectEdit, PriorityClass, edited
 from core.forecast.effects import effects, with_forecasts
@@ -85,14 +84,12 @@ def command(
 ) -> None:
     """Show what manifests would change, and whom that hits; nothing is written."""
     with target.failing("plan", output, ValueError):
-        chosen = without_variants(rules(config))
+        chosen = without_variants(rules_of_cluster(config) if from_cluster else rules(config))
         given = constant(scenario.duration(run_for)) if run_for else None
         if from_cluster and base:
             raise target.UsageError("--base and --from-cluster exclude each other: both are what to compare with")
         now = float(int(time.time()))
         there = scenario.read(base or [])
-        if from_cluster and config is None:
-            chosen = replace(chosen, controller=without_mapping(chosen.controller))
         before = NOTHING
         if from_cluster:
             here = target.target(kubeconfig, context, as_user, as_group).connection()

@@ -12,14 +12,13 @@ import typer
 
 from api.objects import Raw
 from cli import fleet, learned, live, racks, report, scenario
-from cli.cluster_state import without_mapping
 from cli.learned import TimesOf
 from cli.manifests import ScenarioError
 from cli.page import page
 from cli.picture import pictures
 from cli.simulator import Played, short
 from cli.target import As, AsGroup, Context, Kubeconfig, document, failing, target, written
-from cli.world import rules, without_variants
+from cli.world import rules, rules_of_cluster, without_variants
 from core.forecast.run_times import constant
 from core.model.forecast import span
 
@@ -76,9 +75,7 @@ def command(
     """Play Jobs on queues with a virtual clock, with the same rules as the controller."""
     gc.disable()  # a short life, and nearly all that is made in it stays: to look for garbage is a fifth of the time
     with failing("simulate", output, ValueError):
-        chosen = rules(config)
-        if from_cluster and config is None:
-            chosen = replace(chosen, controller=without_mapping(chosen.controller))
+        chosen = rules_of_cluster(config) if from_cluster else rules(config)
         if chosen.controller.policy.concurrent_admission:
             chosen = without_variants(chosen)
             typer.echo(f"seiretsu simulate: {NO_VARIANTS}", err=True)

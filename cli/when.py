@@ -19,13 +19,12 @@ from api import quantity
 from api.names import Condition, Kind
 from api.objects import key_of
 from cli import explain, learned, live, named, scenario, target
-from cli.cluster_state import ClusterState, without_mapping
+from cli.cluster_state import ClusterState
 from cli.explained import hidden
 from cli.learned import NOTHING, Remembered, entered
 from cli.reader import Reader
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
-from cli.world import ConfiguredRules, rules
-from controller.settings import ControllerSettings
+from cli.world import ConfiguredRules, rules_of_cluster
 from core.explain.explanation import Explanation
 from core.forecast.forecast import forecast
 from core.forecast.run_times import KNOWN, RunTimes, constant
@@ -70,9 +69,7 @@ def command(
 ) -> None:
     """Report when a waiting Job probably starts, and what that is based on."""
     with target.failing("when", output, ValueError):
-        chosen = rules(config)
-        if config is None:
-            chosen = replace(chosen, controller=without_mapping(chosen.controller))
+        chosen = rules_of_cluster(config)
         given = scenario.duration(run_for) if run_for else None
         here = target.target(kubeconfig, context, as_user, as_group).connection()
         namespace = namespace or here.namespace
@@ -176,7 +173,7 @@ def _simulated(start: StartForecast | None, job: str, run_for: float | None) -> 
 
 
 def _entered(objects: list[Raw], chosen: ConfiguredRules | None) -> ClusterState:
-    cluster = ClusterState(chosen.controller if chosen is not None else without_mapping(ControllerSettings()))
+    cluster = ClusterState(chosen.controller if chosen is not None else explain.settings(None))
     for raw in sorted(objects, key=lambda raw: raw["kind"] == Kind.WORKLOAD):
         cluster.add(raw)
     return cluster

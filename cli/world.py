@@ -15,7 +15,7 @@ from api.kinds import KINDS
 from api.objects import Raw
 from api.resources import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS
 from app.setup import admission_settings
-from cli.cluster_state import ClusterState
+from cli.cluster_state import ClusterState, without_mapping
 from cli.manifests import Document, Mistakes, ScenarioError
 from cli.scenario import LIVE, NAMESPACED, READY_AFTER, duration
 from controller.cache.lookup import cache_lookup
@@ -73,6 +73,12 @@ def rules(config: Path | None = None) -> ConfiguredRules:
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{config}: {getattr(error, 'strerror', None) or error}") from None
     return ConfiguredRules(from_configuration(loaded.configuration, elect=False), admission_settings(loaded))
+
+
+def rules_of_cluster(config: Path | None) -> ConfiguredRules:
+    """As ``rules`` for the objects of a cluster: without the Configuration of its controller no devices are counted."""
+    found = rules(config)
+    return found if config is not None else replace(found, controller=without_mapping(found.controller))
 
 
 def without_variants(chosen: ConfiguredRules) -> ConfiguredRules:

@@ -14,24 +14,26 @@ domain there count.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
 import structlog
+from msgspec import structs
 
 from api import resources
 from controller.cache.caches import Caches
 from controller.kube.store import SLICE
 from controller.reconcilers.living import LivingPods
 from core.devices.inventory import EVERY_NODE, Inventory
-from core.guard.domains import unassigned
+from core.guard.domains import with_domain
 from core.guard.pods import RunningPod
 from core.jobs import meta
 from core.model import Key, Node, Raw, Workload
 from core.model.kubernetes import Labels
 from core.quota.usage import holds_quota
-from core.steps import Steps, completed
+from core.steps import Steps
 from core.topology.others import OtherPods
 from core.workload.ungating import is_placed, named, of_pods
 
@@ -39,6 +41,8 @@ BATCH_SECONDS = 0.1
 """Pods come and go in groups: State gets the sums of their nodes so long after the first of them, or before the next
 decision.
 """
+JUDGED = 250
+"""So many pods of an elastic job are judged in one step, of some hundred microseconds."""
 PATIENCE_SECONDS = 5.0
 """A longer wait for the first lists is logged."""
 
@@ -74,8 +78,11 @@ class TopologyNodes:
         """Elastic jobs that have changed their size, by the name that their pods have: the pods that count, because
         they run outside of the domains of the newest Workload, by uid.
         """
-        self._unjudged: dict[Key, None] = {}
-        """Those of them of which something has changed."""
+        self._unjudged: dict[Key, int] = {}
+        """Those of them of which something has changed, with the number of the last change."""
+        self._judged: dict[Key, int] = {}
+        """The change up to which those of them are judged."""
+        self._changes = itertools.count(1)
         self.known = asyncio.Event()
         self._follow = follow
         self._wake = wake
@@ -138,17 +145,17 @@ class TopologyNodes:
 
     def flush(self) -> Iterator[None]:
         """Enters what other pods use on the nodes where that has changed, in steps; also before the scheduler decides,
-        so that a pod that is known counts. Two may run at once: what is entered is what is used then.
+        so that a pod that is known counts. Two may run at once: each ends when all is entered that was known when it
+        began, and what is entered is what is used then.
         """
-        unjudged, self._unjudged = self._unjudged, {}
-        for key in unjudged:
+        for key in tuple(self._unjudged):
             yield from self._judge(key)
-        changed = self.others.take_changed()
-        for place, node in enumerate(changed, start=1):
+        place = 0
+        for place, node in enumerate(self.others.take_changed(), start=1):
             self.caches.state.set_other_pods(node, self.others.used(node))
             if not place % SLICE:
                 yield
-        if changed and self.known.is_set():
+        if place and self.known.is_set():
             self._wake()
 
     def _flavor(self, old: Raw | None, new: Raw | None) -> None:
@@ -159,11 +166,27 @@ class TopologyNodes:
         """A node changed, or only its heartbeat."""
         if old == new:
             return
-        either = new or old
-        assert either is not None
-        self.caches.state.set_node(either.name, None if new is None else completed(self._match(new)))
+        if new is not None:
+            self._enter_node(new)
+        elif old is not None:
+            self.caches.state.set_node(old.name, None)
         if self.known.is_set():
             self._wake()
+
+    def _enter_node(self, node: Node) -> None:
+        """Enters a node. If its devices are not counted in one step, what else has changed counts at once, with what
+        pods could use of the node before; a node that is new waits for its devices.
+        """
+        state, steps = self.caches.state, self._match(node)
+        try:
+            next(steps)
+        except StopIteration as end:
+            state.set_node(node.name, end.value)
+            return
+        before = state.placement.nodes.get(node.name) if state.placement is not None else None
+        if before is not None:
+            state.set_node(node.name, structs.replace(node, allocatable=before.allocatable))
+        self._reequip([node.name])
 
     def _match(self, node: Node) -> Steps[Node]:
         """Returns a node with its devices, in steps; what selectors match is remembered from one time to the next."""
@@ -223,6 +246,7 @@ class TopologyNodes:
             self._workloads.setdefault(key, {})[new.key] = None
         now = key in self._workloads
         if not now:
+            self._judged.pop(key, None)
             for pod in self._resized.pop(key, {}).values():
                 self._count(pod, -1)
         for pod in self._placed.get(key, {}).values() if now != known else ():
@@ -232,26 +256,34 @@ class TopologyNodes:
             self._unjudge(key)
 
     def _unjudge(self, key: Key) -> None:
-        self._unjudged[key] = None
+        self._unjudged[key] = next(self._changes)
         self._counted.set()
 
     def _judge(self, key: Key) -> Iterator[None]:
-        """Counts the pods of an elastic job for which its newest Workload has no domain on their node, in steps."""
+        """Counts the pods of an elastic job for which its newest Workload has no domain on their node, in steps. What
+        changes meanwhile is judged by the next flush; if that ends first, nothing older is counted any more.
+        """
+        change = self._unjudged.get(key)
+        if change is None:
+            return  # another flush has judged it
         found = (self.caches.get(each) for each in self._workloads.get(key, ()))
         counted = [each for each in found if each is not None and each.admission is not None and holds_quota(each)]
         newest = max(counted, key=lambda each: (each.created, each.key.name), default=None)
         now: dict[str, RunningPod] = {}
         if newest is not None and _is_resized(newest):
             pods = dict(sorted(self._placed.get(key, {}).items()))
-            running = ((uid, self._labels(pod.node)) for uid, pod in pods.items())
-            for place, uid in enumerate(unassigned(newest, running), start=1):
-                now[uid] = pods[uid]
-                if not place % SLICE:
+            running = (self._labels(pod.node) for pod in pods.values())
+            for place, (uid, has) in enumerate(zip(pods, with_domain(newest, running), strict=True), start=1):
+                if not has:
+                    now[uid] = pods[uid]
+                if not place % JUDGED:
                     yield
+        if self._unjudged.get(key) == change:
+            del self._unjudged[key]
         before = self._resized.get(key)
-        if before is None:
-            return  # its Workloads are gone meanwhile
-        self._resized[key] = now
+        if before is None or change < self._judged.get(key, 0):
+            return  # its Workloads are gone meanwhile, or a later state of it is judged
+        self._resized[key], self._judged[key] = now, change
         for one, other, sign in ((before, now, -1), (now, before, 1)):
             for uid, pod in one.items():
                 if uid not in other or not _same(pod, other[uid]):

@@ -72,6 +72,16 @@ class Affected(NamedTuple):
     nodes: tuple[str, ...] = ()
 
 
+class SharedDevices(NamedTuple):
+    """Devices that are of no single node, by resource, and the drivers and names of their pools."""
+
+    pools: frozenset[tuple[str, str]] = frozenset()
+    amounts: Mapping[str, int] = {}
+
+
+NO_DEVICES: Final = SharedDevices()
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedClaims:
     """Instead of an inventory while KueueDRAIntegration is off, and KueueDRARejectWorkloadsWhenDRADisabled is on."""
@@ -103,6 +113,8 @@ class Inventory:
         """One copy of each text: all workloads with the same mistake have it."""
         self._cluster: DeviceCluster | None = None
         self._countable: Mapping[str, CountableClasses] | None = None
+        self._everywhere: SharedDevices | None = None
+        """The devices that are of no single node; None if they are to be counted."""
 
     def set_template(self, key: Key, template: ClaimTemplate | None) -> Affected:
         """A template was created, replaced, or (None) deleted."""
@@ -120,7 +132,7 @@ class Inventory:
             self.classes[name] = device_class
         if old == device_class:
             return Affected()
-        self._cluster = self._countable = None
+        self._cluster = self._countable = self._everywhere = None
         changed = (each for each in (old, device_class) if each is not None and self.rules.extended)
         named = {resource for each in changed for resource in resources_of(each)}
         for resource in named:
@@ -148,6 +160,8 @@ class Inventory:
                 if not names:
                     del self._by_node[each.node]
         self._cluster = None
+        if EVERY_NODE in (each.node for each in (old, device_slice) if each is not None):
+            self._everywhere = None
         self._matching.forget(name)
         dropped = self._dropped([key for key, answer in self._answers.items() if answer.on_devices])
         return Affected(dropped, nodes=tuple(sorted({each.node for each in (old, device_slice) if each is not None})))
@@ -158,14 +172,28 @@ class Inventory:
 
     def equipped(self, node: Node) -> Steps[Node]:
         """Returns a node with its devices among what pods can use of it, by resource, and with those that are of no
-        single node: any may get them. Only resources that count by device.
+        single node: any may get them, and they are counted once for all nodes. Only resources that count by device.
         """
         if not self.rules.on_nodes:
             return node
-        names = sorted((*self._by_node.get(node.name, ()), *self._by_node.get(EVERY_NODE, ())))
         counted = self._counted()
-        found = yield from devices_of([self.slices[name] for name in names], counted, self._matching)
+        own = self._of(node.name)
+        shared = self._everywhere if EVERY_NODE in self._by_node else NO_DEVICES
+        if shared is None:
+            every = self._of(EVERY_NODE)
+            pools = frozenset((each.driver, each.pool) for each in every)
+            shared = SharedDevices(pools, (yield from devices_of(every, counted, self._matching)))
+            if self._counted() is counted and self._of(EVERY_NODE) == every:
+                self._everywhere = shared
+        if any((each.driver, each.pool) in shared.pools for each in own):  # it has slices of one pool with all nodes
+            own, shared = sorted((*own, *self._of(EVERY_NODE)), key=lambda each: each.name), NO_DEVICES
+        found = dict((yield from devices_of(own, counted, self._matching)))
+        for resource, amount in shared.amounts.items():
+            found[resource] = found.get(resource, 0) + amount
         return with_devices(node, found, counted)
+
+    def _of(self, node: str) -> list[Slice]:
+        return [self.slices[name] for name in sorted(self._by_node.get(node, ()))]
 
     def _dropped(self, keys: Iterable[Key]) -> tuple[Key, ...]:
         keys = tuple(keys)

@@ -73,18 +73,17 @@ def granted_domains(workloads: Iterable[Workload]) -> GrantedDomains | None:
     return GrantedDomains(found, levels, others)
 
 
-def unassigned(workload: Workload, running: Iterable[tuple[str, Labels]]) -> Iterator[str]:
-    """Yields the pods, by name with the labels of their node, for which a Workload has no domain there: those of an
-    elastic job that ran before it changed its size, and that stayed where they are.
+def with_domain(workload: Workload, running: Iterable[Labels]) -> Iterator[bool]:
+    """Yields for each pod, of which the labels of its node are given, whether a Workload has a domain for it there. It
+    has none for those of an elastic job that ran before it changed its size, and that stayed where they are.
     """
     pods, _ = _given(workload)
     has = GrantedDomains(pods, _levels(pods), 0)
-    for name, labels in running:
+    for labels in running:
         key = next((each for each in has.of(labels, {}) if pods[each] > 0), None)
-        if key is None:
-            yield name
-        else:
+        if key is not None:
             pods[key] -= 1
+        yield key is not None
 
 
 def _levels(keys: Iterable[DomainKey]) -> tuple[tuple[str, ...], ...]:

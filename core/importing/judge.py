@@ -11,7 +11,7 @@ import enum
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from api.names import MULTIKUEUE_CONTROLLER, Annotation, Condition, Label
 from core.importing.flavors import chosen
@@ -207,7 +207,7 @@ def _not_for_import(job: RunningJob) -> str:
         return "it waits behind a scheduling gate"
     if MIRROR in meta.annotations(raw):
         return "its kubelet runs it from a file"
-    if kind.skip(raw) or (kind.managed_by is not None and kind.manager(raw) not in ("", kind.own_controller)):
+    if kind.skip(raw) or kind.manager(raw) not in (None, "", kind.own_controller):
         return "another controller manages it"
     above = owners.kind_above(raw)
     if above is not None:
@@ -221,10 +221,10 @@ def _queued_already(job: RunningJob, rules: ImportRules) -> str:
         return ""
     if job.kind is POD and meta.labels(job.raw).get(Label.MANAGED) != "true":
         return ""
-    workload = _unfinished(job, rules)
-    if workload is None or (workload.admission is None and being_imported(_raw(job, workload))):
+    found = _unfinished(job, rules)
+    if found is None or (found.value.admission is None and being_imported(found.raw)):
         return ""
-    return f"it is queued already, with Workload {workload.key.name}"
+    return f"it is queued already, with Workload {found.value.key.name}"
 
 
 def _with_workload(job: RunningJob, queue: str, cluster_queue: ClusterQueue, rules: ImportRules) -> Judgement:
@@ -239,8 +239,8 @@ def _with_workload(job: RunningJob, queue: str, cluster_queue: ClusterQueue, rul
         return NotPossible(job, f"{made}: create it, or change the job")
     manifest = _gated(made, rules.labels)
     step = MissingStep.WORKLOAD
-    if (there := _unfinished(job, rules)) is not None:
-        manifest, step = _raw(job, there), MissingStep.QUOTA
+    if (found := _unfinished(job, rules)) is not None:
+        (manifest, there), step = found, MissingStep.QUOTA
         if there.queue != queue:
             return NotPossible(
                 job,
@@ -341,14 +341,17 @@ def _gated(manifest: Raw, labels: Labels) -> Raw:
     }
 
 
-def _unfinished(job: RunningJob, rules: ImportRules) -> Workload | None:
+class _Found(NamedTuple):
+    """A Workload as an object and as it is read."""
+
+    raw: Raw
+    value: Workload
+
+
+def _unfinished(job: RunningJob, rules: ImportRules) -> _Found | None:
     """The Workload of a job that has not finished: of several the one with quota."""
-    found = [value for value in map(rules.read, job.workloads) if not value.holds(Condition.FINISHED)]
-    return max(found, key=lambda each: each.holds(Condition.QUOTA_RESERVED), default=None)
-
-
-def _raw(job: RunningJob, workload: Workload) -> Raw:
-    return next(raw for raw in job.workloads if raw["metadata"]["name"] == workload.key.name)
+    found = [_Found(raw, value) for raw in job.workloads if not (value := rules.read(raw)).holds(Condition.FINISHED)]
+    return max(found, key=lambda each: each.value.holds(Condition.QUOTA_RESERVED), default=None)
 
 
 def _labels(job: RunningJob) -> Labels:

@@ -6,7 +6,8 @@ however many pods it has there. Only with the feature gate TASTopologySpreading.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from core.model import Admission, PodSet, Spreading, Workload
@@ -41,16 +42,20 @@ class _Labelled(NamedTuple):
 
 
 class Members:
-    """How many workloads are on each domain, by label. Costs of a change: the domains of the group, for each label."""
+    """How many workloads are on each domain, by label. Costs of a change: the domains of the workload, for each label;
+    and, for the first change of a group since the last copy, all domains that the group is on.
+    """
 
-    __slots__ = ("_standing",)
+    __slots__ = ("_own", "_standing")
 
-    def __init__(self, standing: Mapping[_Labelled, Mapping[DomainAt, int]] | None = None) -> None:
+    def __init__(self, standing: Mapping[_Labelled, dict[DomainAt, int]] | None = None) -> None:
         self._standing = dict(standing or {})
-        """A value is replaced and never changed: copies share it."""
+        self._own: set[_Labelled] = set()
+        """The groups whose counts no copy has: only these may be changed in place."""
 
     def copy(self) -> Members:
         """Returns the same with separate counts."""
+        self._own.clear()
         return Members(self._standing)
 
     def count(self, member: Member, domains: Domains, count: int) -> None:
@@ -58,15 +63,17 @@ class Members:
         where = domains_of(domains.tree, member.domains)
         for key, value in member.labels if where else ():
             group = _Labelled(member.flavor, member.namespace, member.unit, key, value)
-            standing = dict(self._standing.get(group) or {})
+            standing = self._standing.get(group, {})
+            if group not in self._own:
+                self._own.add(group)
+                standing = self._standing[group] = dict(standing)
             for each in where:
                 standing[each] = standing.get(each, 0) + count
                 if not standing[each]:
                     del standing[each]
-            if standing:
-                self._standing[group] = standing
-            else:
-                self._standing.pop(group, None)
+            if not standing:
+                del self._standing[group]
+                self._own.discard(group)
 
     def spread(self, flavor: str, name: str, spreading: Spreading) -> Spread:
         """Returns the rules of a unit in a flavor, with those who are there."""
@@ -113,10 +120,35 @@ def members(workload: Workload, admission: Admission) -> Iterable[Member]:
             yield Member(flavor, workload.key.namespace, name, workload.labels, tuple(domains), rules)
 
 
-def lets_others_in(usage: Usage) -> bool:
-    """Whether workloads that are spread may be admitted because this one is: it makes the share of all domains smaller
-    but its own.
-    """
-    return any(
-        isinstance(key, Member) and key.spreading is not None for amounts in usage.further.values() for key in amounts
-    )
+class Selected:
+    """Which labels of workloads the rules of known workloads select."""
+
+    __slots__ = ("_rules",)
+
+    def __init__(self) -> None:
+        self._rules: Counter[tuple[str, str, str]] = Counter()
+        """How many rules select a label of a namespace."""
+
+    def change(self, before: Workload | None, now: Workload | None) -> None:
+        """A workload was added, changed or removed."""
+        self._rules.subtract(_selects(before))
+        self._rules.update(_selects(now))
+        for each in _selects(before):
+            if not self._rules[each]:
+                del self._rules[each]
+
+    def lets_others_in(self, usage: Usage) -> bool:
+        """Whether workloads that are spread may be admitted because this one is, with rules of its own or without: it
+        makes the share of all domains smaller but its own, for those that select one of its labels.
+        """
+        members = (key for amounts in usage.further.values() for key in amounts if isinstance(key, Member))
+        return any((each.namespace, *label) in self._rules for each in members for label in each.labels)
+
+
+def _selects(workload: Workload | None) -> Iterator[tuple[str, str, str]]:
+    """Yields the labels that the rules of a workload select."""
+    for pod_set in workload.pod_sets if workload is not None else ():
+        spreading = pod_set.topology.spreading if pod_set.topology is not None else None
+        if spreading is not None:
+            for value in spreading.values:
+                yield spreading.namespace, spreading.key, value

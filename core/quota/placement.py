@@ -39,9 +39,9 @@ from core.model import (
 from core.model.policy import TopologyPolicy
 from core.model.workload import COMMON
 from core.quota.capacity import Amounts, FurtherCapacity, Shortage
-from core.quota.members import Member, Members, members
+from core.quota.members import Member, Members, Selected, members
 from core.quota.reservations import put
-from core.quota.usage import Reservation
+from core.quota.usage import Reservation, Usage
 from core.topology import Asked, Domains, Misfit, Options, has_room, is_known, place, place_one, prepare, replacement
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree, tolerable
@@ -118,6 +118,7 @@ class PlacementKind:
         self.nodes: dict[str, Node] = {}
         self.others: dict[str, Requests] = {}
         """By node name, what pods outside of topology use there; their number as ``pods``."""
+        self._selected = Selected()
         self._unused: dict[str, FlavorNodes] = {}
         self._last: tuple[tuple[PodSetAssignment, ...], tuple[PodSet, ...], Amounts] | None = None
         """The last answer of ``amounts``: equal workloads are often decided one after the other."""
@@ -168,6 +169,15 @@ class PlacementKind:
         if not self.policy.spreading:  # else it depends on the workload
             self._last = admission.pod_sets, workload.pod_sets, found
         return found
+
+    def select(self, before: Workload | None, now: Workload | None) -> None:
+        """A workload was added, changed or removed: its rules select others beside which it is spread."""
+        if self.policy.spreading:
+            self._selected.change(before, now)
+
+    def lets_others_in(self, usage: Usage) -> bool:
+        """Whether workloads that are spread may be admitted because this one is."""
+        return self.policy.spreading and self._selected.lets_others_in(usage)
 
     def set_node(self, name: str, node: Node | None) -> NodeChange:
         """Adds, changes or removes a node; returns what that changes."""

@@ -72,7 +72,6 @@ from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
 from core.quota.capacity import CapacityKind, FurtherCapacity
 from core.quota.checks import required_checks
-from core.quota.members import lets_others_in
 from core.quota.placement import NodeChange, PlacementCapacity, PlacementKind, needs_second_pass
 from core.quota.reservations import Reservations, put
 from core.quota.usage import (
@@ -231,6 +230,8 @@ class State:
             now = self.kinship.uncircled(self.pending.with_shared_pod_sets(workload))
             self.workloads[now.key] = now
         concerned = self.kinship.update(before, now)
+        if self.placement is not None:
+            self.placement.select(before, now)
         if now is not None:
             self._count(now)
         for each in concerned:
@@ -657,7 +658,7 @@ class State:
                 freed = old.usage.all_of_it
             if freed != NOTHING_FREED:
                 self._plan_wake_up(old.cluster_queue, freed)
-        elif lets_others_in(held.usage):
+        elif self.placement is not None and self.placement.lets_others_in(held.usage):
             self._plan_wake_up(held.cluster_queue, ROOM_FREED)
         self._pods_ready(waiting)
 

@@ -6,6 +6,9 @@ flavors the node has. Source: KEP 2724.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterator
+
 from core.model import Requests
 from core.topology.nodes import PODS
 
@@ -16,7 +19,7 @@ class OtherPods:
     def __init__(self) -> None:
         self._used: dict[str, Requests] = {}
         """By node; a sum is replaced and never changed, so that State has the same."""
-        self._changed: dict[str, None] = {}
+        self._changed: OrderedDict[str, None] = OrderedDict()
 
     def add(self, node: str, requests: Requests) -> None:
         """Counts a pod on a node; ``requests`` are its effective requests, without the pod itself."""
@@ -30,10 +33,13 @@ class OtherPods:
         """What the pods on a node use; nothing if there are none."""
         return self._used.get(node) or {}
 
-    def take_changed(self) -> tuple[str, ...]:
-        """Returns the names of the nodes that have changed since the last call."""
-        changed, self._changed = self._changed, {}
-        return tuple(changed)
+    def take_changed(self) -> Iterator[str]:
+        """Yields the names of the nodes that have changed, each once, until there are none. What one caller has not
+        reached yet, another one that begins later yields.
+        """
+        while self._changed:
+            name, _ = self._changed.popitem(last=False)
+            yield name
 
     def _count(self, node: str, requests: Requests, sign: int) -> None:
         used = dict(self._used.get(node) or {})

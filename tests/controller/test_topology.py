@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -13,8 +13,9 @@ from api import resources
 from api.names import Annotation
 from api.objects import Resource
 from controller.cache.caches import Caches
+from controller.kube.store import SLICE
 from controller.reconcilers.living import living_pods
-from controller.reconcilers.topology import TopologyNodes
+from controller.reconcilers.topology import JUDGED, TopologyNodes
 from controller.run.watched import rows
 from controller.settings import Reading
 from core.devices.mapping import device_rules
@@ -250,6 +251,38 @@ async def test_pods_that_ran_before_an_elastic_job_changed_its_size_count_where_
     await changed(world, lambda: world.known[1] == {each: {"cpu": 1000, "pods": 1} for each in ("n", "m")})
 
 
+async def test_two_flushes_at_once_leave_nothing_of_pods_that_are_gone(world: World) -> None:
+    """The scheduler flushes before it decides, while another flush may pause between two pods."""
+    for name in ("n", "m"):
+        world.caches.nodes.observe("ADDED", node(name, labels={"rack": name}))
+    world.flavor(topologyName="racks")
+    slices = {Annotation.WORKLOAD_SLICE_NAME: "w", Annotation.ELASTIC_JOB: "true"}
+    pods = [pod(f"p{number}", annotations={**ASKS, **slices}) for number in range(2 * JUDGED)]
+    world.workload("w", marks=slices, on={"n": len(pods)})
+    world.see(*pods)
+    await world.enter()
+    world.workload("w-2", on={"m": len(pods)}, marks=slices)
+    first = world.topology.flush()
+    next(first)
+    world.see(*pods, event="DELETED", version=2)
+    for each in (world.topology.flush(), first, world.topology.flush()):
+        for _ in each:
+            pass
+    assert world.known[1] == {}
+
+
+async def test_a_flush_ends_when_all_is_entered_that_another_one_has_not_reached(world: World) -> None:
+    world.flavor(topologyName="racks")
+    await world.enter()
+    for number in range(2 * SLICE):
+        found = pod(f"p{number}")
+        world.see({**found, "spec": {**found["spec"], "nodeName": f"n{number}"}})
+    next(world.topology.flush())
+    for _ in world.topology.flush():
+        pass
+    assert len(world.known[1]) == 2 * SLICE
+
+
 async def test_a_pod_that_changed_before_it_was_gone_is_not_counted_when_its_workload_is_gone(world: World) -> None:
     """Else its node would seem to be used for ever."""
     world.caches.nodes.observe("ADDED", node("n"))
@@ -262,7 +295,7 @@ async def test_a_pod_that_changed_before_it_was_gone_is_not_counted_when_its_wor
     world.see(pod("a", annotations=ASKS, **leaving), event="DELETED", version=3)
     assert world.topology._placed == {}
     world.workload("w", "DELETED", version=2)
-    assert world.topology.others.take_changed() == ()
+    assert tuple(world.topology.others.take_changed()) == ()
     assert world.known[1] == {}
 
 
@@ -311,3 +344,44 @@ async def test_the_devices_of_a_node_reach_state_as_they_come_and_go(reads: Read
     assert offered()["m"] == 2 * counted, "a node that changes keeps its devices"
     observe(resources.DEVICE_CLASSES, "MODIFIED", a_class("gpu", "false"), 4)
     assert offered() == {"n": 0, "m": 0}, "the class has no devices any more"
+
+
+async def test_a_node_that_fails_is_not_ready_at_once_however_many_devices_are_to_be_counted_again() -> None:
+    world = World(reads=GPUS)
+    sweeps: list[Callable[[], Iterator[None]]] = []
+
+    def offer(devices: int, version: int) -> None:
+        raw = a_slice("anywhere", *[device()] * devices)
+        raw["metadata"] |= {"uid": "anywhere", "resourceVersion": str(version)}
+        world.caches.stores[resources.RESOURCE_SLICES].observe("MODIFIED" if version > 1 else "ADDED", raw)
+
+    def swept() -> list[int]:
+        """The steps of each sweep."""
+        found = [sum(1 for _ in begin()) for begin in sweeps]
+        sweeps.clear()
+        return found
+
+    def entered() -> dict[str, tuple[bool, int]]:
+        assert world.caches.state.placement is not None
+        found = world.caches.state.placement.nodes
+        return {name: (each.usable, each.allocatable.get("gpus", 0)) for name, each in found.items()}
+
+    world.flavor(topologyName="racks")
+    a_gpu = a_class("gpu", "device.driver == 'gpu.example.com'")
+    a_gpu["metadata"] |= {"uid": "gpu", "resourceVersion": "1"}
+    world.caches.stores[resources.DEVICE_CLASSES].observe("ADDED", a_gpu)
+    offer(1000, 1)
+    world.caches.nodes.observe("ADDED", node("n"))
+    list(world.topology.enter())
+    world.caches.in_steps = lambda name, begin: sweeps.append(begin)
+    world.caches.nodes.observe("MODIFIED", node("n", 2, ready="False"))
+    world.caches.nodes.observe("ADDED", node("m"))
+    assert (entered(), sweeps) == ({"n": (False, 1000), "m": (True, 1000)}, []), "devices of all nodes are known"
+    offer(2000, 2)
+    sweeps.clear()
+    world.caches.nodes.observe("MODIFIED", node("n", 3))
+    world.caches.nodes.observe("ADDED", node("new"))
+    assert entered() == {"n": (True, 1000), "m": (True, 1000)}
+    first, second = swept()
+    assert first > 1 >= second, "they are counted once, in steps"
+    assert entered() == {"n": (True, 2000), "m": (True, 1000), "new": (True, 2000)}

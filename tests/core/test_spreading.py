@@ -11,16 +11,29 @@ import pytest
 from api.names import PendingReason
 from api.objects import Raw
 from api.topology_spreading import ONE
-from core.model import Key, PodSet, Preemption, Spreading, SpreadRule, StayPending, TopologyRequest, Workload
+from core.model import (
+    Key,
+    PodSet,
+    Preemption,
+    ResourceFlavor,
+    Spreading,
+    SpreadRule,
+    StayPending,
+    TopologyRequest,
+    Workload,
+)
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.model.workload import replace
+from core.quota.members import Member, Members
 from core.quota.placement import PlacementCapacity
 from core.quota.usage import Reservation
 from core.state.drain import drain
 from core.state.state import State
+from core.topology.nodes import Domains
+from core.topology.spread import ALL
 from core.wire import decode
 from tests.builders import CPU, NOW, put
-from tests.core.test_placement_cycle import RACK, asks, domains, last, node, queue, runs, waits, world
+from tests.core.test_placement_cycle import HOSTS, RACK, asks, domains, last, node, queue, runs, waits, world
 from tests.effort import cases
 
 ON = SchedulingPolicy(topology=TopologyPolicy(spreading=True))
@@ -133,13 +146,29 @@ def test_a_preemptor_takes_the_place_of_a_replica_in_its_rack() -> None:
     assert domains(last(found, "high")) == {"n1": 1}
 
 
-def test_an_admission_elsewhere_lets_a_waiting_replica_in() -> None:
+def half_on_each() -> State:
+    """One replica on each of two racks, a third that waits because both have half of them, and a rack for others."""
     found = world(queue("a", "tas"), queue("b", "tas"), nodes=(*RACKS, node("n3", 1, rack="r3")), policy=ON)
     found.set_other_pods("n3", {CPU: 1})
     put(found, runs(replica("one"), {"n1": 1}), runs(replica("two"), {"n2": 1}))
     assert isinstance(last(put(found, replica("three")), "three"), StayPending)
-    put(found, runs(replica("four", to="b"), {"n3": 1}))
+    return found
+
+
+@pytest.mark.parametrize("share", [0.4, None], ids=["with rules", "without rules"])
+def test_an_admission_elsewhere_lets_a_waiting_replica_in(share: float | None) -> None:
+    found = put(half_on_each(), runs(replica("four", share, to="b"), {"n3": 1}))
     assert domains(last(found, "three")) == {"n1": 1}, "which has a third of them now"
+
+
+def test_an_admission_that_no_rule_selects_wakes_nobody() -> None:
+    found = put(half_on_each(), runs(replica("four", None, to="b", app="db"), {"n3": 1}))
+    assert last(found, "three") is None
+    found.set_workload(Key("ns", "three"), None)
+    found.set_workload(Key("ns", "one"), None)
+    found.set_workload(Key("ns", "two"), None)
+    assert found.placement is not None
+    assert not found.placement._selected._rules, "nothing is kept of workloads that are gone"
 
 
 def test_a_flavor_without_the_level_is_not_used() -> None:
@@ -191,6 +220,20 @@ def test_what_is_counted_is_what_a_restart_counts() -> None:
             now[name] = made
             found.check()
         assert standing(found) == standing(serving(*now.values()))
+
+
+def test_a_copy_of_what_is_counted_is_separate_in_both_directions() -> None:
+    tree = Domains(HOSTS.levels, ResourceFlavor("tas", topology_name="hosts"), RACKS, {})
+    member = Member("tas", "ns", "main", (("app", "web"),), (("n1",),), None)
+    first = Members()
+    first.count(member, tree, 1)
+    second = first.copy()
+    for each, more in ((first, 1), (second, 2), (first, 1)):
+        each.count(member, tree, more)
+    rules = spreading(0.4)
+    assert [each.spread("tas", "main", rules).standing[ALL] for each in (first, second)] == [3, 3]
+    second.count(member, tree, -3)
+    assert (first.spread("tas", "main", rules).standing[ALL], second._standing) == (3, {})
 
 
 # Reading.

@@ -48,6 +48,11 @@ def allocatable(mappings: list[Raw], *objects: Raw, has: dict[str, int] | None =
             {"gpus": 1},
             id="the newest generation",
         ),
+        pytest.param(
+            [on("n1", 3, pool="p"), a_slice("new", device(), pool="p", generation=2)],
+            {"gpus": 1},
+            id="the newest generation is of no single node",
+        ),
     ],
 )
 def test_a_node_has_devices_by_the_resource_of_their_class(objects: list[Raw], expected: dict[str, int]) -> None:

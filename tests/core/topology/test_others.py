@@ -35,7 +35,18 @@ def test_each_changed_node_is_reported_once_with_its_sum() -> None:
     others.add("a", {"cpu": 3})
     others.remove("b", {"cpu": 1})
     assert {node: others.used(node) for node in others.take_changed()} == {"a": {"cpu": 5, "pods": 2}, "b": {}}
-    assert others.take_changed() == ()
+    assert tuple(others.take_changed()) == ()
+
+
+def test_what_one_caller_has_not_reached_yet_another_one_takes() -> None:
+    """Else the second would decide without it."""
+    others = OtherPods()
+    for name in "abc":
+        others.add(name, {"cpu": 1})
+    first = others.take_changed()
+    assert next(first) == "a"
+    assert tuple(others.take_changed()) == ("b", "c")
+    assert tuple(first) == ()
 
 
 def test_a_sum_that_was_given_away_stays_as_it_was() -> None:
