@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 import orjson
 import structlog
 
+from api.document import loads
 from api.objects import Raw, Resource
 from controller.kube.client import LONGEST_RETRY_AFTER_SECONDS, Client
 from controller.kube.discovery import serves
@@ -350,7 +351,7 @@ class Reflector(Generic[T]):
 def decoded(line: bytes) -> tuple[str, Raw]:
     """Returns the type and the object of a watch event; raises ``Unintelligible`` for anything else."""
     try:
-        event = orjson.loads(line)
+        event = loads(line)
     except orjson.JSONDecodeError:
         event = None
     if isinstance(event, dict):

@@ -10,6 +10,7 @@ import aiohttp
 import orjson
 from multidict import CIMultiDictProxy
 
+from api.document import loads
 from api.objects import Raw
 from controller.kube.errors import ApiError, TooLarge, Unintelligible, excerpt, from_answer, is_json
 
@@ -44,7 +45,7 @@ def document_of(response: aiohttp.ClientResponse, body: bytes) -> Raw:
     document: Any = None
     if is_json(content_type):
         with contextlib.suppress(orjson.JSONDecodeError):
-            document = orjson.loads(body)
+            document = loads(body)
     if not isinstance(document, dict):
         raise Unintelligible(
             response.status, "Unintelligible", f"not a Kubernetes answer ({content_type or 'no type'}): {excerpt(body)}"

@@ -36,12 +36,12 @@ _EVENT = msgspec.json.Decoder(_Event)
 
 
 def read(line: bytes) -> tuple[str, Raw]:
-    """Returns the type and the object of a watch event of pods, with the fields of ``Fields`` alone; a bookmark or an
-    error is read whole.
+    """Returns the type and the object of a watch event of pods, with the fields of ``Fields`` alone; a bookmark, an
+    error, and a pod that is nested too deep are read whole.
     """
     try:
         event = _EVENT.decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return decoded(line)
     return event["type"], event["object"]  # type: ignore[return-value]  # a TypedDict is a dict
 

@@ -469,6 +469,34 @@ def test_a_pod_that_is_created_with_the_token_of_a_pod_of_the_job_has_no_quota_o
     world.until("and so is the job", lambda: "EvictedDueToPodsWithoutQuota" in told_of(world))
 
 
+def nested(made: Raw, levels: int) -> str:
+    """An object whose managed fields, which the API server keeps as they are sent, have so many levels."""
+    fields = '{"f:a":' * levels + "{}" + "}" * levels
+    entry = {"manager": "me", "operation": "Update", "apiVersion": made["apiVersion"], "fieldsType": "FieldsV1"}
+    since = {"time": "2026-01-01T00:00:00Z", "fieldsV1": "FIELDS"}
+    metadata = {**made["metadata"], "managedFields": [{**entry, **since}]}
+    return json.dumps({**made, "metadata": metadata}).replace('"FIELDS"', fields)
+
+
+def test_objects_that_are_nested_too_deep_to_be_read_hide_nothing(world: World, by_tenant: Tenant) -> None:
+    """Decoders read a thousand levels, the API server ten thousand; every replica reads each Job and each pod."""
+    on_any_node(world)
+    world.queue("team", 2)
+    unqueued = job("unqueued", "", cpu=1, pods=1, seconds=600)
+    del unqueued["metadata"]["labels"]
+    spec = {"nodeName": "gone", "containers": [{"name": "main", "image": "none"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "deep"}, "spec": spec}
+    for made, levels in ((unqueued, 5_000), (pod, 9_000), (job("queued", "team", cpu=1, pods=1, seconds=600), 900)):
+        by_tenant("create", "-f", "-", stdin=nested(made, levels), check=True)
+    world.job("other", "team", seconds=600)
+    world.until("both run", lambda: {"queued", "other"} <= world.running())
+    for name in ("queued", "other"):
+        world.patch("workloads", world.workload(name)["metadata"]["name"], {"spec": {"active": False}})
+    world.until("both are stopped", lambda: world.running() == {"unqueued"} and world.used("team")[0] == "0")
+    too_deep = nested(job("refused", "team", cpu=1, pods=1, seconds=600), 5_000)
+    assert "mjob.kb.io" in by_tenant("create", "-f", "-", stdin=too_deep).stderr, "one that would be queued"
+
+
 def on_nodes(world: World) -> list[str]:
     """The pods that have a node."""
     return [each["metadata"]["name"] for each in world.get("pods")["items"] if each["spec"].get("nodeName")]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from typer.testing import CliRunner
 
+from api.document import loads
 from api.objects import Raw
 from cli.main import application
 from core.wire.timestamps import epoch
@@ -154,7 +155,7 @@ class World:
             except (OSError, http.client.HTTPException):
                 connection.close()
                 continue
-            found: Raw = json.loads(content) if answer.status == 200 else {}
+            found: Raw = loads(content) if answer.status == 200 else {}
             return found
         return {}
 

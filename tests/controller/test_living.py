@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.reconcilers import living
-from controller.reconcilers.living import LivingPods, living_pods
+from controller.reconcilers.living import LivingPods, living_pods, read
 from controller.settings import Reading
 from core.guard.pods import RunningPod
 from tests.controller.test_guard import pod
@@ -61,3 +61,11 @@ def test_a_handler_knows_all_pods_whatever_changes_while_it_catches_up(
         assert follower.known == {each.uid: each for each in pods}
         assert len(pods) == len(follower.known)
         assert all(pods.get(uid) is each for uid, each in follower.known.items())
+
+
+def test_a_pod_that_is_nested_too_deep_is_read() -> None:
+    pod = b'{"metadata":{"name":"x","uid":"u","managedFields":[DEEP]},"spec":{"nodeName":"n"}}'
+    line = b'{"type":"ADDED","object":' + pod.replace(b"DEEP", b'{"a":' * 9_000 + b"1" + b"}" * 9_000) + b"}"
+    event, found = read(line)
+    assert event == "ADDED"
+    assert (found["metadata"]["name"], found["spec"]) == ("x", {"nodeName": "n"})
