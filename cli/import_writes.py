@@ -20,6 +20,7 @@ from core.importing.judge import JobImport, MissingStep
 from core.jobs import meta
 from core.model import Workload
 from core.wire.conditions import status_patch
+from core.wire.finalizers import released
 
 TRIES: Final = 7
 FIRST_WAIT_SECONDS: Final = 0.1
@@ -59,19 +60,28 @@ class ImportWriter:
     def write(self, wanted: JobImport) -> None:
         """Makes the writes that are missing for a job. Raises ApiError, or ChangedError if it has changed."""
         self._unchanged(wanted)
+        if wanted.replaces is not None:
+            self.discard(wanted.replaces)
         if wanted.step is not MissingStep.LABELS:
             made = self._created(wanted) if wanted.step is MissingStep.WORKLOAD else wanted.manifest
             self._admit(wanted, made)
         self._label(wanted)
 
     def discard(self, workload: Raw) -> None:
-        """Deletes a Workload that an import has begun for a job that has ended."""
-        key = key_of(workload)
-        self.rate.turn()
+        """Deletes a Workload that an import has begun, for a job that has ended or changed. Its finalizer is removed
+        first: a controller would stop the job before it did that.
+        """
+        key, release = key_of(workload), released(workload)
         try:
+            if release is not None:
+                self.rate.turn()
+                self.client.merge(resources.WORKLOADS, *key, release)
+            self.rate.turn()
             self.client.delete(resources.WORKLOADS, *key, meta.uid(workload))
         except NotFound:
             return
+        except Conflict:
+            raise ChangedError(f"Workload {key} was changed meanwhile: import again") from None
 
     def _unchanged(self, wanted: JobImport) -> None:
         job, kind = wanted.job, wanted.job.kind

@@ -181,7 +181,10 @@ def _written(
     writer = ImportWriter(client, rate, world.read, labels)
     failures = []
     for workload in plan.leftovers:
-        writer.discard(workload)
+        try:
+            writer.discard(workload)
+        except (ApiError, ChangedError) as error:
+            failures.append(f"Workload {key_of(workload)}: {failure(error)}")
     for each in plan.imports:
         try:
             writer.write(each)

@@ -206,7 +206,7 @@ THERE: Mapping[str, tuple[str, ...]] = {
 DECIDED: Mapping[str, tuple[str, ...] | str] = {
     "controller/cache/checks.py": ("status of an AdmissionCheck of MultiKueue",),
     "core/jobs/actions.py": ("create the Workload", "release", "finish", "remove the finalizer", "delete the Workload"),
-    "core/jobs/decide.py": "deletes jobs when their retention has ended",
+    "core/jobs/decide.py": "deletes jobs when their retention has ended; the last write of an import",
     "core/jobs/job_starter.py": ("unsuspend", "suspend"),
     "core/jobs/kinds/job.py": ("unsuspend", "suspend", "reset the status of the Job"),
     "core/jobs/kinds/jobset.py": "written as Jobs are: tests/cluster/test_jobset.py",
@@ -232,6 +232,7 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
 SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/scheduling/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict", "place in a second pass"),
     "controller/reconcilers/departures.py:Departures.release": ("finish", "remove the finalizer"),
+    "controller/reconcilers/departures.py:Departures._named": "the last write of an import: test_departures.py",
     "controller/scheduling/reasons.py:WaitReasons.write": ("say why it waits",),
     "controller/reconcilers/queues.py:QueueStatuses.write_status": (
         "status of a ClusterQueue",

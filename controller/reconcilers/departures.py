@@ -19,11 +19,14 @@ from api import names, resources
 from api.objects import key_of
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
-from controller.kube.errors import Forbidden, NotFound, Unauthorized
+from controller.kube.errors import Conflict, Forbidden, NotFound, Unauthorized
+from core.jobs import meta, owners
 from core.jobs.actions import AwaitPods, RemoveFinalizer, UpdateWorkloadStatus
 from core.jobs.decide import orphan
+from core.jobs.imported import has_imported_quota, naming
+from core.jobs.kinds import POD
 from core.jobs.release import remain, uid_of
-from core.model import Raw
+from core.model import Key, Raw, Workload
 from core.wire.conditions import status_patch
 from core.workload import transitions
 from core.workload.actions import LifePolicy
@@ -67,7 +70,7 @@ class Departures:
     async def release(self, raw: Raw) -> float | None:
         """Reconciles a Workload whose job is gone. Returns when to check again, in seconds."""
         value = self.caches.get(key_of(raw))
-        if value is None:  # gone meanwhile
+        if value is None or await self._named(raw, value):
             return None
         action = orphan(raw, value, self.clock(), self._gone, self.policy)
         if isinstance(action, AwaitPods):
@@ -85,6 +88,21 @@ class Departures:
                 async with self.writer.turn(value.key.namespace, first=ends):
                     await self.writer.patch(resources.WORKLOADS, value.key, body, subresource=subresource)
         return None
+
+    async def _named(self, raw: Raw, value: Workload) -> bool:
+        """Whether a Workload is that of a pod that exists: an import has given it quota, and has not given the pod the
+        labels by which pods are watched. They are written now.
+        """
+        pod = meta.controller(raw)
+        if pod is None or owners.kind_above(raw) is not POD or not has_imported_quota(value):
+            return False
+        key, labels = Key(value.key.namespace, pod["name"]), naming(POD, pod["uid"], value.queue)
+        try:
+            async with self.writer.turn(key.namespace, first=True):
+                await self.writer.patch(POD.resource, key, labels)
+        except (NotFound, Conflict):  # it is gone, or another one has its name
+            return False
+        return True
 
     async def look(self, action: AwaitPods) -> float:
         """Ask for the pods of a job. Returns after how many seconds to decide again; 0 where no pod is left.

@@ -18,10 +18,12 @@ from core.importing.flavors import chosen
 from core.importing.mapping import NO_MAPPING, MappingRule, rule_for
 from core.jobs import meta, owners
 from core.jobs.fields import at
-from core.jobs.imported import GATE, being_imported
+from core.jobs.imported import GATE, being_imported, has_imported_quota, naming
 from core.jobs.kind import JobKind
 from core.jobs.kinds import BATCH_JOB, POD
 from core.jobs.kinds.pod import ended
+from core.jobs.workload import stands_for
+from core.matching.placement import matches
 from core.model import (
     Admission,
     ClusterQueue,
@@ -43,6 +45,10 @@ from core.workload.priority import Missing
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 """The annotation of a pod that a kubelet runs from a file: nothing in the API starts or stops it."""
+
+
+IMPORTED: Final = (BATCH_JOB, POD)
+"""The kinds that can be taken in."""
 
 
 class MissingStep(enum.Enum):
@@ -96,7 +102,8 @@ class ImportRules:
 @dataclass(frozen=True, slots=True)
 class JobImport:
     """A job to be taken in: its LocalQueue, its Workload with the quota, the first write that is missing, and what is
-    to be known about it. ``manifest`` is the Workload to create, or that is there.
+    to be known about it. ``manifest`` is the Workload to create, or that is there; ``replaces`` is the one of an
+    earlier import that has to be deleted before, because the job has changed since, and ``freed`` its quota.
     """
 
     job: RunningJob
@@ -106,14 +113,12 @@ class JobImport:
     manifest: Raw
     step: MissingStep
     notes: tuple[str, ...] = ()
+    replaces: Raw | None = None
+    freed: Admission | None = None
 
     def patch(self, labels: Labels) -> Raw:
-        """The patch that gives the job its queue name, and these labels. The pod sets were compared with those of the
-        Workload, so the version need not be that of the decision.
-        """
-        more = {Label.MANAGED: "true"} if self.job.kind is POD else {}
-        found = {**labels, **more, Label.QUEUE_NAME: self.queue}
-        return {"metadata": {"uid": meta.uid(self.job.raw), "labels": found}}
+        """The patch that gives the job its queue name, and these labels."""
+        return naming(self.job.kind, meta.uid(self.job.raw), self.queue, labels)
 
     def admitted(self, workload: Workload, now: float) -> Workload:
         """The Workload with its quota."""
@@ -162,14 +167,18 @@ def jobs_of(jobs: Iterable[Raw], pods: Iterable[Raw], workloads: Iterable[Raw]) 
 
 
 def abandoned(workloads: Iterable[Raw], jobs: Iterable[RunningJob], read: Callable[[Raw], Workload]) -> list[Raw]:
-    """Returns the Workloads that an import has begun, and whose jobs have ended since: the controller does not know
-    such a job yet, so nothing else would give back the quota.
+    """Returns the Workloads that an import has begun, and whose jobs have ended since. They have no quota: one that has
+    is finished by the controller. Of a kind that is not among ``IMPORTED`` they are those of queued jobs, whose owners
+    have written the gate.
     """
     running = {meta.uid(job.raw) for job in jobs if job.kind.finished(job.raw) is None}
     return [
         raw
         for raw in workloads
-        if being_imported(raw) and meta.controller_uid(raw) not in running and not read(raw).holds(Condition.FINISHED)
+        if being_imported(raw)
+        and owners.kind_above(raw) in IMPORTED
+        and meta.controller_uid(raw) not in running
+        and not read(raw).holds(Condition.FINISHED)
     ]
 
 
@@ -212,6 +221,8 @@ def _not_for_import(job: RunningJob) -> str:
     above = owners.kind_above(raw)
     if above is not None:
         return f"it belongs to a {above.kind}, a kind that is not imported"
+    if named := meta.prebuilt_workloads(raw):
+        return f"it names Workload {named[0].name}, with which it is queued without an import"
     return ""
 
 
@@ -238,8 +249,12 @@ def _with_workload(job: RunningJob, queue: str, cluster_queue: ClusterQueue, rul
     if isinstance(made, Missing):
         return NotPossible(job, f"{made}: create it, or change the job")
     manifest = _gated(made, rules.labels)
-    step = MissingStep.WORKLOAD
-    if (found := _unfinished(job, rules)) is not None:
+    step, replaces, freed = MissingStep.WORKLOAD, None, None
+    found = _unfinished(job, rules)
+    fits = found is not None and stands_for(found.raw, job.kind, job.raw, admitted=False, running=None)
+    if found is not None and not fits and (being_imported(found.raw) or has_imported_quota(found.value)):
+        replaces, freed = found.raw, found.value.admission
+    elif found is not None:
         (manifest, there), step = found, MissingStep.QUOTA
         if there.queue != queue:
             return NotPossible(
@@ -247,10 +262,11 @@ def _with_workload(job: RunningJob, queue: str, cluster_queue: ClusterQueue, rul
                 f'its Workload {there.key.name} is for LocalQueue "{there.queue}", and it is mapped to "{queue}":'
                 " map it to that one, or delete the Workload",
             )
-        if there.holds(Condition.QUOTA_RESERVED):
+        if there.holds(Condition.QUOTA_RESERVED) and fits:
             step = MissingStep.LABELS
         elif not being_imported(manifest):
-            return NotPossible(job, f"its Workload {there.key.name} waits for quota: delete it, and import again")
+            state = "waits for quota" if fits else "has other pods"
+            return NotPossible(job, f"its Workload {there.key.name} {state}: delete it, and import again")
     value = rules.read(manifest)
     if value.invalid or value.uncounted:
         return NotPossible(job, value.uncounted or value.invalid[0])
@@ -264,7 +280,7 @@ def _with_workload(job: RunningJob, queue: str, cluster_queue: ClusterQueue, rul
         return NotPossible(job, "; ".join(problems))
     admission = Admission(cluster_queue.name, tuple(pod_sets))
     checks = tuple(required_checks(cluster_queue, admission))
-    return JobImport(job, queue, admission, checks, manifest, step, tuple(notes))
+    return JobImport(job, queue, admission, checks, manifest, step, tuple(notes), replaces, freed)
 
 
 def _unfit(job: RunningJob, queue: ClusterQueue, rules: ImportRules) -> str:
@@ -285,6 +301,9 @@ def _unfit(job: RunningJob, queue: ClusterQueue, rules: ImportRules) -> str:
     found = (rules.lookup.admission_check(check.name) for check in queue.checks)
     if any(check is not None and check.controller_name == MULTIKUEUE_CONTROLLER for check in found):
         return f'ClusterQueue "{queue.name}" sends its jobs to other clusters, and this one runs here'
+    selector, labels = queue.namespace_selector, rules.lookup.namespace_labels(job.key.namespace) or {}
+    if selector is None or not matches(selector, labels):
+        return f'ClusterQueue "{queue.name}" is not for namespace {job.key.namespace} (namespaceSelector)'
     if queue.migration is not None:
         return f'ClusterQueue "{queue.name}" admits its jobs through variants (concurrentAdmissionPolicy)'
     if meta.pod_group(job.raw) or Annotation.POD_GROUP_TOTAL_COUNT in meta.annotations(job.raw):
@@ -330,11 +349,9 @@ def _unnamed_later(job: RunningJob) -> Iterator[str]:
 def _gated(manifest: Raw, labels: Labels) -> Raw:
     """The Workload to create: with the gate that keeps it out of its queue until it has quota, and more labels."""
     metadata = manifest["metadata"]
-    own = (metadata.get("annotations") or {}).get(Annotation.ADMISSION_GATED_BY)
-    annotations = {
-        **(metadata.get("annotations") or {}),
-        Annotation.ADMISSION_GATED_BY: f"{own},{GATE}" if own else GATE,
-    }
+    own = str((metadata.get("annotations") or {}).get(Annotation.ADMISSION_GATED_BY) or "")
+    gates = dict.fromkeys([*filter(None, map(str.strip, own.split(","))), GATE])
+    annotations = {**(metadata.get("annotations") or {}), Annotation.ADMISSION_GATED_BY: ",".join(gates)}
     return {
         **manifest,
         "metadata": {**metadata, "annotations": annotations, "labels": {**(metadata.get("labels") or {}), **labels}},
@@ -403,9 +420,12 @@ def queue_totals(imports: Iterable[JobImport], lookup: Lookup) -> list[QueueTota
     for each in imports:
         if each.step is MissingStep.LABELS:
             continue
-        for pod_set in each.admission.pod_sets:
-            for resource, flavor in pod_set.flavors.items():
-                added[each.admission.cluster_queue, flavor, resource] += pod_set.usage[resource]
+        for admission, sign in ((each.admission, 1), (each.freed, -1)):
+            if admission is None:
+                continue
+            for pod_set in admission.pod_sets:
+                for resource, flavor in pod_set.flavors.items():
+                    added[admission.cluster_queue, flavor, resource] += sign * pod_set.usage[resource]
     return [_total(*name, amount, lookup) for name, amount in sorted(added.items())]
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from api import names
 from api.names import FinishedReason
 from api.objects import key_of
-from core.actions import Action, Delete, Target, Wait, first
+from core.actions import Action, Delete, Patch, Target, Wait, first
 from core.jobs import meta, owners, workload
 from core.jobs.actions import (
     AwaitPods,
@@ -28,6 +28,7 @@ from core.jobs.actions import (
 )
 from core.jobs.elastic import REPLACED, gated_pods, replaced_slices, resized, without_gate
 from core.jobs.groups import members, without_place
+from core.jobs.imported import has_imported_quota, naming
 from core.jobs.kinds.pod import freed, uses_node
 from core.jobs.prebuilt import prebuilt
 from core.jobs.release import awaits_pods, deleted, holds_quota, without_finalizer
@@ -83,6 +84,19 @@ def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str], pol
         assert action is not None
         return action
     return without_finalizer(raw) or Wait()
+
+
+def imported(s: JobSituation) -> Action | None:
+    """A job to which an import has given quota gets its queue name, if the import ended before that: without it the job
+    would stay suspended after an eviction. An evicted job is stopped first, whoever refuses the label.
+    """
+    if meta.queue_name(s.job) or meta.deleting(s.job):
+        return None
+    mine = (s.value(raw) for raw in s.workloads if s.owns(raw))
+    found = next((value for value in mine if value.queue and has_imported_quota(value)), None)
+    if found is None or (found.holds(names.Condition.EVICTED) and not s.suspended and s.outcome is None):
+        return None
+    return Patch(naming(s.kind, meta.uid(s.job), found.queue), why="imported")
 
 
 def unmanaged(s: JobSituation) -> Action | None:
@@ -427,6 +441,7 @@ def missing_class(s: JobSituation) -> Action | None:
 
 
 RULES: tuple[JobRule, ...] = (
+    imported,
     unmanaged,
     unclear_owner,
     child,

@@ -291,15 +291,60 @@ def test_an_import_that_ends_after_any_write_is_completed_by_the_next_one(import
 
 
 def test_a_workload_whose_job_has_ended_before_it_was_imported_is_deleted(importer: Importer) -> None:
-    for most in (1, 2):
-        there = stored(pod("one"))
-        there.most = most
-        importer.run(there, "--apply")
-        there.most = None
-        del there.objects[Name("Pod", "one")]
-        out = importer(there, "--apply")
-        assert there.workloads() == {}
-        assert "1 Workloads of an earlier import, whose jobs have ended, are deleted" in out
+    there = stored(pod("one"))
+    there.most = 1
+    importer.run(there, "--apply")
+    there.most = None
+    del there.objects[Name("Pod", "one")]
+    out = importer(there, "--apply")
+    assert there.workloads() == {}
+    assert "1 Workloads of an earlier import, whose jobs have ended, are deleted" in out
+
+
+def test_one_that_has_quota_is_finished_by_the_controller(importer: Importer) -> None:
+    there = stored(pod("one"))
+    there.most = 2
+    importer.run(there, "--apply")
+    there.most = None
+    del there.objects[Name("Pod", "one")]
+    importer(there, "--apply")
+    assert there.workloads().keys() == {"one"}
+
+
+def test_the_gate_of_a_queued_job_is_no_reason_to_delete_its_workload(importer: Importer) -> None:
+    """Its owner writes the gate, on a job of a kind that is not imported."""
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "c", "uid": "u", "controller": True}
+    waits = ours("Workload", "raycluster-c-1", {"queueName": "main", "podSets": []}, "team-a")
+    waits["metadata"] |= {"annotations": {Annotation.ADMISSION_GATED_BY: GATE}, "ownerReferences": [owner]}
+    there = stored(waits)
+    importer(there, "--apply")
+    assert there.writes == []
+
+
+def test_a_gate_of_the_job_is_not_written_twice(importer: Importer) -> None:
+    there = stored(job("j", annotations={Annotation.ADMISSION_GATED_BY: f"a.b/c,{GATE}"}))
+    there.most = 1
+    importer.run(there, "--apply")
+    assert there.workloads()["j"]["metadata"]["annotations"] == {Annotation.ADMISSION_GATED_BY: f"a.b/c,{GATE}"}
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_job_that_was_scaled_after_an_import_was_interrupted_gets_a_workload_of_its_size(
+    importer: Importer, most: int
+) -> None:
+    there = stored(job("j", pods=2))
+    there.most = most
+    importer.run(there, "--apply")
+    there.most = None
+    there.writes.clear()
+    there.get("Job", "j")["spec"] |= {"parallelism": 3, "completions": 3}
+    out = importer(there, "--apply")
+    name = there.workloads()["j"]["metadata"]["name"]
+    before, now = [f"PATCH Workload {name}", f"DELETE Workload {name}"], [f"POST Workload {name}"]
+    assert there.writes == [*before, *now, f"PATCH Workload {name}/status", "PATCH Job j"]
+    assert there.workloads()["j"]["spec"]["podSets"][0]["count"] == 3
+    assert "create its Workload" in out
+    assert f"ClusterQueue shared uses 3 cpu of flavor default after it, {0 if most == 1 else 2} before" in out
 
 
 def test_nothing_is_written_while_one_job_cannot_be_imported(importer: Importer) -> None:
@@ -347,6 +392,10 @@ CHECK = ours("AdmissionCheck", "elsewhere", {"controllerName": "kueue.x-k8s.io/m
             ],
             'ClusterQueue "shared" sends its jobs to other clusters, and this one runs here',
         ),
+        (
+            [pod("p"), cluster_queue("shared", "default", namespaceSelector={"matchLabels": {"team": "b"}})],
+            'ClusterQueue "shared" is not for namespace team-a (namespaceSelector)',
+        ),
         ([pod("p", labels={Label.POD_GROUP_NAME: "g"})], "it belongs to a group of pods: groups are not imported"),
     ],
 )
@@ -387,6 +436,7 @@ JOB_SET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "
         (job("j", ownerReferences=[JOB_SET]), "it belongs to a JobSet, a kind that is not imported"),
         (pod("p", owner=JOB_SET), "it belongs to a JobSet, a kind that is not imported"),
         ({**job("j"), "spec": {**job("j")["spec"], "managedBy": "x/y"}}, "another controller manages it"),
+        (job("j", labels={Label.PREBUILT_WORKLOAD: "w"}), "it names Workload w, with which it is queued without"),
         (pod("p", annotations={"kubernetes.io/config.mirror": "x"}), "its kubelet runs it from a file"),
         ({**pod("p"), "spec": {"schedulingGates": [{"name": "g"}], "containers": [container()]}}, "it waits behind"),
     ],

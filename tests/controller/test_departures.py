@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import pytest
+
 from api import resources
-from api.objects import Resource
+from api.objects import Resource, key_of
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
-from controller.kube.errors import ApiError, Forbidden
+from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from controller.kube.flow.precedence import Precedence
 from controller.reconcilers.departures import (
     FORGOTTEN_AFTER_SECONDS,
@@ -19,14 +21,16 @@ from controller.reconcilers.departures import (
     Departures,
 )
 from controller.run.watched import rows
+from core.jobs import workload
 from core.jobs.actions import AwaitPods
-from core.jobs.kinds import BATCH_JOB
+from core.jobs.kinds import BATCH_JOB, POD
 from core.jobs.workload import name
 from core.model import Key, Raw
 from core.state.state import State
 from core.wire.merge import merged
+from core.workload import transitions
 from core.workload.actions import LifePolicy
-from tests.core.jobs.samples import admitted, job, workload_of
+from tests.core.jobs.samples import ADMISSION, admitted, after, job, workload_of
 
 KEY = Key("ns", name(BATCH_JOB, job()))
 ACTION = AwaitPods(KEY, "job-uid")
@@ -182,3 +186,44 @@ async def test_data_about_a_job_that_is_no_longer_checked_is_removed() -> None:
     assert list(world.departures._waiting) == ["second", "third"]
     world.departures.forget("second")
     assert list(world.departures._waiting) == ["third"]
+
+
+class PodApi(Api):
+    """An API server with one pod, or none, that the controller does not watch."""
+
+    def __init__(self, pod: Raw | ApiError) -> None:
+        super().__init__(0)
+        self.pod = pod
+        self.named: list[Raw] = []
+
+    async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **more: Any) -> Raw:
+        if resource != POD.resource:
+            return await super().patch(resource, name, namespace, body, **more)
+        self.named.append(body)
+        if isinstance(self.pod, ApiError):
+            raise self.pod
+        self.pod = merged(self.pod, body)
+        return self.pod
+
+
+@pytest.mark.parametrize("gone", [None, NotFound(404, "NotFound", ""), Conflict(409, "Conflict", "")])
+async def test_a_pod_to_which_an_import_gave_quota_gets_the_labels_by_which_it_is_watched(
+    gone: ApiError | None,
+) -> None:
+    metadata = {"name": "p", "namespace": "ns", "uid": "pod-uid", "resourceVersion": "5"}
+    pod = {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    labelled = merged(pod, {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}})
+    raw = workload.manifest(POD, labelled, {"spec": {"priority": 0}})
+    raw["metadata"] |= {"uid": "wl-uid", "resourceVersion": "9", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    raw = after(raw, lambda value: transitions.imported(value, ADMISSION, (), 500.0))
+    api, caches = PodApi(gone or pod), Caches(State(), rows([POD]))
+    api.workload = raw
+    caches.workloads.observe("ADDED", raw)
+    caches.start()
+    departures = Departures(caches, Writer(api, caches.stores), lambda: 1000.0)  # type: ignore[arg-type]
+    await departures.release(raw)
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/managed": "true"}
+    assert api.named == [{"metadata": {"uid": "pod-uid", "labels": labels}}]
+    value = caches.get(key_of(raw))
+    assert value is not None
+    assert value.holds("Finished") == (gone is not None)
