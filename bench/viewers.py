@@ -5,6 +5,7 @@ page who read bytes and look at none of them.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final, cast
 
 AGAIN_SECONDS: Final = 2.0
@@ -95,11 +96,11 @@ class Caller:
         """Begins so many calls a second, whether or not earlier ones were answered; returns how long each took from the
         moment at which it was due.
         """
-        took, loop = list[float](), asyncio.get_running_loop()
-        began, running = loop.time(), list[asyncio.Task[None]]()
+        took, running = list[float](), list[asyncio.Task[None]]()
+        began = time.perf_counter()  # the time of the event loop has whole milliseconds
         for number in range(int(rate * seconds)):
             due = began + number / rate
-            await asyncio.sleep(max(0.0, due - loop.time()))
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
             running.append(asyncio.create_task(self._call(due, took)))
         await asyncio.gather(*running)
         return took
@@ -140,7 +141,7 @@ class _Connection(_Reader):
         if len(body) < length:
             return
         if head.startswith(b"HTTP/1.1 200 "):
-            self._answered.set_result(asyncio.get_running_loop().time())
+            self._answered.set_result(time.perf_counter())
         else:
             self._answered.set_exception(ConnectionError(self._answer[:200].decode(errors="replace")))
 
