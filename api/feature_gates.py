@@ -142,6 +142,18 @@ _REMOVED: Final = frozenset(
 )
 """Gates of earlier releases of Kueue: naming them causes a warning and has no effect."""
 
+_NEWER: Final = frozenset(
+    {
+        "AdmissionFairSharingAnchorAtQuotaReservation",
+        "KueueDRAIntegrationPrioritizedList",
+        "TASGroupedPodSetSlicing",
+        "TASNodeFeasibilityForAllLevels",
+        "TASReplaceMultipleFailedNodes",
+    }
+)
+"""Gates of newer releases of Kueue, which are not built: an error names them, so that nobody takes them for typos."""
+NEWER: Final = "is a feature gate of a newer release of Kueue, which Seiretsu does not have: remove it"
+
 
 LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
     "RemoveFinalizersWithStrictPatch": (
@@ -188,6 +200,11 @@ def is_locked(name: str) -> bool:
     return name in _LOCKED
 
 
+def is_newer(name: str) -> bool:
+    """Whether the gate exists only in a release of Kueue that is newer than what is followed here."""
+    return name in _NEWER
+
+
 def is_removed(name: str) -> bool:
     """Whether the gate existed in the past."""
     return name in _REMOVED
@@ -195,7 +212,7 @@ def is_removed(name: str) -> bool:
 
 def template() -> str:
     """Returns the chart's template of the gates: helm refuses what `api.configuration.load` refuses at the start."""
-    kinds = {"known": DEFAULTS, "locked": _LOCKED, "removed": _REMOVED}
+    kinds = {"known": DEFAULTS, "locked": _LOCKED, "newer": _NEWER, "removed": _REMOVED}
     lines = "".join(f"{kind}: [{', '.join(sorted(names))}]\n" for kind, names in kinds.items())
     return f"""{{{{- /* Made by `make generate` from api/feature_gates.py. */ -}}}}
 {{{{- define "seiretsu.featureGates" -}}}}

@@ -2,10 +2,11 @@
 requests, and ClusterQueues have no other flavors than those that are allowed.
 
 Seiretsu does not need them: they are Kueue's examples of policies, as options, with one difference. Kueue exempts what
-an owner reference puts below a job, which any user can write; here it counts only if the owner is of a kind that must
-name a queue itself, or is made by one, and its controller created the object (``webhook.trust``). Above what a CronJob
-creates there is no such job. What exists when a policy is switched on is not refused on updates that change nothing
-about it. ``python -m webhook.enforcement FILE`` writes the chart's template; a test compares.
+an owner reference puts below a job, which any user can write; here it counts only if the owner is of a kind that the
+policy itself is about, and its controller created the object (``webhook.trust``). Such a kind must name a queue, if it
+is enabled; else it is created only below another one. Above what a CronJob creates there is no such job. What exists
+when a policy is switched on is not refused on updates that change nothing about it. ``python -m webhook.enforcement
+FILE`` writes the chart's template; a test compares.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import Any, Final
 import yaml
 
 from api import names
-from core.jobs.kinds import ALL
-from core.jobs.kinds.pod import POD
+from core.jobs.kind import ANY_KIND, JobKind
+from core.jobs.kinds import ALL, POD
+from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.owners import makers
 from core.jobs.pod_owners import POD_OWNERS
 from core.model import Raw
@@ -27,6 +29,10 @@ from webhook.chart import ACTIONS, HEAD, PLACEHOLDERS, POLICIES_SERVED
 from webhook.trust import OWNER
 
 QUEUE_NAME: Final = "The label 'kueue.x-k8s.io/queue-name' is either missing or does not have a value set."
+UNQUEUED: Final = (
+    "A job of this kind is not queued by itself here, and what it creates would run without a queue: create a job of a"
+    " kind in integrations.frameworks of the Configuration."
+)
 REQUESTS: Final = "Every container in the workload must specify either resource requests or limits."
 REQUESTS_OF: Final = "Every container in the workload must specify resource requests or limits for: "
 FLAVORS: Final = "A ClusterQueue may name only these ResourceFlavors: "
@@ -55,17 +61,33 @@ def template() -> str:
 
 
 def _above() -> str:
-    """Helm: the kinds of owners, each with its group, that excuse what they control, in the variable ``$above``."""
+    """Helm: the kinds of owners, each with its group, that excuse what they control, in the variable ``$above``; those
+    of them that are not enabled, by their resources, in ``$unqueued``.
+    """
+    text = "{{- $above := $external -}}\n{{- $unqueued := list -}}\n"
+    for kind in filter(_owns_jobs, ALL):
+        name = f"{kind.kind}.{kind.group}"
+        text += f'{{{{- if {_in_use(kind)} -}}}}{{{{- $above = append $above "{name}" -}}}}\n'
+        name = f"{kind.plural}.{kind.group}"
+        text += (
+            f'{{{{- if not (has "{kind.framework}" $frameworks) -}}}}{{{{- $unqueued = append $unqueued "{name}" -}}}}'
+        )
+        text += "{{- end -}}{{- end -}}\n"
+    return text
+
+
+def _owns_jobs(kind: JobKind) -> bool:
+    """Whether jobs of this kind have objects of the ruled kinds below them. A RayCluster has a Job that cleans up."""
+    ruled = {ANY_KIND, *(each.kind for each in ALL if each is not POD)}
+    return kind is RAY_CLUSTER or not ruled.isdisjoint(kind.makes)
+
+
+def _in_use(kind: JobKind) -> str:
+    """Helm: the kind is enabled, or its objects may be below a job of an enabled kind."""
     frameworks = {(each.group, each.kind): each.framework for each in ALL}
     frameworks |= {(each.resource.group, each.resource.kind): each.framework for each in POD_OWNERS}
-    text = "{{- $above := $external -}}\n"
-    for kind in ALL:
-        if kind is not POD:
-            found = sorted({frameworks[each] for each in makers((kind.group, kind.kind)) if each in frameworks})
-            given = f'{{{{- $above = append $above "{kind.kind}.{kind.group}" -}}}}'
-            enabled = " ".join(f'(has "{each}" $frameworks)' for each in found)
-            text += f"{{{{- if or {enabled} -}}}}{given}{{{{- end -}}}}\n"
-    return text
+    found = sorted({frameworks[each] for each in makers((kind.group, kind.kind)) if each in frameworks})
+    return " ".join(["or", *(f'(has "{each}" $frameworks)' for each in found)])
 
 
 def _of_queue_names() -> str:
@@ -80,9 +102,26 @@ def _of_queue_names() -> str:
     for kind in ALL:
         if kind is not POD:
             rule = _rule(kind.group, kind.version, [kind.plural], ["CREATE", "UPDATE"])
-            rules += f'    {{{{- if has "{kind.framework}" $frameworks }}}}\n{_indented([rule], 4)}    {{{{- end }}}}\n'
-    validations = [{"expression": f"({queue_name_of('object')}) != ''", "message": QUEUE_NAME}]
-    return _documents("require-queue-name", rules, conditions, _indented(validations, 2))
+            needed = _in_use(kind) if _owns_jobs(kind) else f'has "{kind.framework}" $frameworks'
+            rules += f"    {{{{- if {needed} }}}}\n{_indented([rule], 4)}    {{{{- end }}}}\n"
+    external = _rule("zz-group", "*", ["zz-plural"], ["CREATE", "UPDATE"])
+    rules += f"    {{{{- range $external }}}}\n    {_NAMED}\n{_indented([external], 4)}    {{{{- end }}}}\n"
+    rules = rules.replace("zz-group", "{{ $parts._1 }}").replace("zz-plural", "{{ $plural }}")
+    by_itself = "!((request.resource.resource + '.' + request.resource.group) in zz-unqueued)"
+    validations = [
+        {"expression": f"oldObject != null || {by_itself}", "message": UNQUEUED},
+        {"expression": f"({queue_name_of('object')}) != ''", "message": QUEUE_NAME},
+    ]
+    text = _indented(validations, 2).replace("zz-unqueued", """'{{ join " " $unqueued }}'.split(' ')""")
+    return _documents("require-queue-name", rules, conditions, text)
+
+
+_NAMED: Final = (
+    '{{- $parts := splitn "." 2 . }}{{- $kind := lower $parts._0 }}{{- $plural := printf "%ss" $kind }}'
+    '{{- if hasSuffix "y" $kind }}{{- $plural = printf "%sies" (trimSuffix "y" $kind) }}'
+    '{{- else if hasSuffix "s" $kind }}{{- $plural = printf "%ses" $kind }}{{- end }}'
+)
+"""Helm: the group of an external framework, and the usual plural of its kind (``webhook.trust.PLURAL``)."""
 
 
 def _of_requests() -> str:

@@ -251,8 +251,11 @@ def _gates(asked: Mapping[str, bool]) -> tuple[dict[str, bool], list[FieldError]
         path = f"featureGates.{name}"
         if feature_gates.is_removed(name):
             warnings.append(f"{path}: is no gate any more, ignored")
+        elif feature_gates.is_newer(name):
+            errors.append(forbidden(path, feature_gates.NEWER))
         elif name not in gates:
-            errors.append(forbidden(path, f"unknown feature gate{_suggestion(name, gates)}"))
+            meant = _suggestion(name, gates) or ": correct its name, or remove it"
+            errors.append(forbidden(path, f"unknown feature gate{meant}"))
         elif feature_gates.is_locked(name) and value is not gates[name]:
             locked = str(gates[name]).lower()
             errors.append(invalid(path, value, f"cannot set feature gate {name}, feature is locked to {locked}"))

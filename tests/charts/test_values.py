@@ -433,7 +433,11 @@ def gates_of(**gates: bool) -> Raw:
             'featureGates[1].name: unknown feature gate "PriorityBosot"; did you mean "PriorityBoost"?',
         ),
         (gates_of(localqueuemetrics=False), 'gate "localqueuemetrics"; did you mean "LocalQueueMetrics"?'),
-        (gates_of(Xyz=True), 'controllerManager.featureGates[0].name: unknown feature gate "Xyz"\n'),
+        (gates_of(Xyz=True), 'controllerManager.featureGates[0].name: unknown feature gate "Xyz": correct its'),
+        (
+            gates_of(TASGroupedPodSetSlicing=True),
+            "controllerManager.featureGates[0].name: TASGroupedPodSetSlicing is a feature gate of a newer release",
+        ),
         (gates_of(TLSOptions=False), "featureGates[0].name: cannot set feature gate TLSOptions to false: it is locked"),
         (
             {"managerConfig": {"controllerManagerConfigYaml": "featureGates: {MultiKueu: false}"}},

@@ -427,8 +427,12 @@ whether the version is the older one. */ -}}
 {{- define "seiretsu.checkGate" -}}
 {{- $path := index . 0 -}}{{- $name := index . 1 -}}{{- $enabled := index . 2 -}}
 {{- $gates := fromYaml (include "seiretsu.featureGates" .) -}}
+{{- if has $name $gates.newer -}}
+{{- fail (printf "%s: %s is a feature gate of a newer release of Kueue, which Seiretsu does not have: remove it" $path $name) -}}
+{{- end -}}
 {{- if not (or (has $name $gates.known) (has $name $gates.removed)) -}}
-{{- fail (printf "%s: unknown feature gate %q%s" $path $name (include "seiretsu.similar" (list $name $gates.known))) -}}
+{{- $meant := default ": correct its name, or remove it" (include "seiretsu.similar" (list $name $gates.known)) -}}
+{{- fail (printf "%s: unknown feature gate %q%s" $path $name $meant) -}}
 {{- end -}}
 {{- if and (has $name $gates.locked) (eq (toString $enabled) "false") -}}
 {{- fail (printf "%s: cannot set feature gate %s to false: it is locked to true" $path $name) -}}

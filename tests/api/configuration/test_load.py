@@ -156,7 +156,14 @@ def test_t20_an_unknown_feature_gate_is_an_error() -> None:
     """T20: a typo must not start a process whose gate has its default; Kueue refuses it, too."""
     assert errors("featureGates: {PartialAdmision: false, Unheard: true}") == [
         'featureGates.PartialAdmision: Forbidden: unknown feature gate; did you mean "PartialAdmission"?',
-        "featureGates.Unheard: Forbidden: unknown feature gate",
+        "featureGates.Unheard: Forbidden: unknown feature gate: correct its name, or remove it",
+    ]
+
+
+def test_a_gate_of_a_newer_kueue_is_an_error_that_says_what_to_do() -> None:
+    assert errors("featureGates: {KueueDRAIntegrationPrioritizedList: true}") == [
+        "featureGates.KueueDRAIntegrationPrioritizedList: Forbidden: is a feature gate of a newer release of Kueue,"
+        " which Seiretsu does not have: remove it",
     ]
 
 
