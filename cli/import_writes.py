@@ -93,7 +93,7 @@ class ImportWriter:
         now = job.now(raw)
         if meta.uid(raw) != meta.uid(job.raw) or meta.deleting(raw) or kind.finished(raw) is not None:
             raise ChangedError(f"{job} has ended meanwhile")
-        same = kind.pod_sets(now) == kind.pod_sets(job.raw) and kind.suspended(raw) == kind.suspended(job.raw)
+        same = job.pod_sets(now) == job.pod_sets() and kind.suspended(raw) == kind.suspended(job.raw)
         if not same or meta.queue_name(raw) not in ("", wanted.queue):
             raise ChangedError(f"{job} was changed meanwhile: import again")
 

@@ -1,4 +1,4 @@
-"""``seiretsu import``: pods and Jobs that run, and that no queue has seen, get a Workload and their quota.
+"""``seiretsu import``: pods and jobs that run, and that no queue has seen, get a Workload and their quota.
 
 Nothing is written without ``--dry-run=false`` or ``--apply``, and nothing while one of them cannot be taken in. Options
 and mapping files are those of Kueue's importer. What is decided is in ``core.importing``, the writes are in
@@ -37,14 +37,12 @@ from core.importing.judge import (
     LeftAlone,
     NotPossible,
     QueueTotal,
-    RunningJob,
-    abandoned,
-    jobs_of,
     judge,
     queue_totals,
 )
 from core.importing.mapping import MappingError, MappingRule
-from core.jobs.kinds import BATCH_JOB, POD
+from core.importing.running import RunningJob, abandoned, jobs_of, read_resources
+from core.jobs.kinds import POD
 from core.wire import decode
 
 QPS: Final = 50.0
@@ -113,7 +111,7 @@ def command(
     as_group: AsGroup = None,
     output: named.Output = "text",
 ) -> None:
-    """Take in running pods and Jobs that no queue has seen; checks only, without --dry-run=false."""
+    """Take in running pods and jobs that no queue has seen; checks only, without --dry-run=false."""
     with target.failing("import", output):
         writes = apply or _is_false(dry_run)
         if qps <= 0:
@@ -149,7 +147,7 @@ def planned(
     labels: _Pairs,
     frameworks: Collection[str] | None,
 ) -> ImportPlan:
-    """Returns what importing means for each Job and pod of these namespaces."""
+    """Returns what importing means for each job and pod of these namespaces."""
     nodes = _all(client, resources.NODES)
     asked = ImportRules(
         mapping=wanted,
@@ -160,16 +158,18 @@ def planned(
         manages=world.manages,
         frameworks=frameworks,
         labels=labels,
+        enabled=world.rules.admission.enabled,
     )
+    kinds = asked.kinds
     judged: list[Judgement] = []
     leftovers: list[Raw] = []
     for namespace in namespaces:
-        jobs = _all(client, BATCH_JOB.resource, namespace)
+        objects = [raw for each in read_resources(kinds) for raw in _all(client, each, namespace)]
         pods = _all(client, POD.resource, namespace, fields=_UNENDED)
         workloads = [raw for key, raw in world.raws.items() if key.namespace == namespace]
-        found = list(jobs_of(jobs, pods, workloads))
+        found = list(jobs_of(objects, pods, workloads, kinds))
         judged += [judge(job, asked) for job in found]
-        leftovers += abandoned(workloads, found, world.read)
+        leftovers += abandoned(workloads, found, world.read, kinds)
     imports = [each for each in judged if isinstance(each, JobImport)]
     return ImportPlan(tuple(judged), tuple(queue_totals(imports, world.lookup)), tuple(leftovers))
 

@@ -5,7 +5,7 @@ Separate from ``cli.simulator``, which runs Jobs on it, because ``explain`` uses
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -186,16 +186,16 @@ class World(ClusterState):
             made["metadata"] |= {key: job["metadata"][key] for key in ("uid", "creationTimestamp")}
         return made
 
-    def manifest(self, kind: JobKind, job: Raw) -> Raw | priority.Missing:
+    def manifest(self, kind: JobKind, job: Raw, related: Sequence[Raw] = ()) -> Raw | priority.Missing:
         """The Workload to create for a job, or the class that is missing."""
-        pod_sets, of_pods = kind.pod_sets(job), kind.priority_class(job)
+        pod_sets, of_pods = kind.pod_sets(job, related), kind.priority_class(job)
         namespace = job["metadata"].get("namespace") or ""
         asked = priority.of_job(
             meta.priority_class(job), pod_sets, self.caches.classes, namespace=namespace, of_pods=of_pods
         )
         if isinstance(asked, priority.Missing):
             return asked
-        return workloads.manifest(kind, job, asked, self.rules.controller.copied)
+        return workloads.manifest(kind, job, asked, self.rules.controller.copied, related=related)
 
     def workload_of_pods(self, kind: PodOwner, owner: Raw) -> Raw | Problem:
         """A Workload of the pods of an object, or why there is none."""

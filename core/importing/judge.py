@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from api.feature_gates import DEFAULTS, Enabled
 from api.names import MULTIKUEUE_CONTROLLER, Annotation, Condition, Label
 from core.importing.flavors import chosen
 from core.importing.mapping import NO_MAPPING, MappingRule, rule_for
+from core.importing.running import RunningJob, imported_kinds
 from core.jobs import meta, owners
+from core.jobs.admission.metadata import elastic
 from core.jobs.fields import at
 from core.jobs.imported import GATE, being_imported, has_imported_quota, naming
 from core.jobs.kind import JobKind
-from core.jobs.kinds import BATCH_JOB, POD
-from core.jobs.kinds.pod import ended
+from core.jobs.kinds import POD
+from core.jobs.kinds.appwrapper import APP_WRAPPER
 from core.jobs.workload import stands_for
 from core.matching.placement import matches
 from core.model import (
@@ -47,38 +50,12 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 """The annotation of a pod that a kubelet runs from a file: nothing in the API starts or stops it."""
 
 
-IMPORTED: Final = (BATCH_JOB, POD)
-"""The kinds that can be taken in."""
-
-
 class MissingStep(enum.Enum):
     """The first write that is missing; all after it are missing, too."""
 
     WORKLOAD = "create its Workload"
     QUOTA = "admit its Workload"
     LABELS = "set its queue name"
-
-
-@dataclass(frozen=True, slots=True)
-class RunningJob:
-    """A job, the nodes of its pods ('' for a pod without one), and the Workloads that it controls."""
-
-    kind: JobKind
-    raw: Raw
-    nodes: tuple[str, ...] = ()
-    workloads: tuple[Raw, ...] = ()
-
-    @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return Key(self.raw["metadata"]["namespace"], self.raw["metadata"]["name"])
-
-    def now(self, raw: Raw) -> Raw:
-        """The job as it was read again, with the fields that were kept of it."""
-        return POD.lean(raw, _not_shared) if self.kind is POD else raw
-
-    def __str__(self) -> str:
-        return f"{self.kind.kind} {self.key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +68,19 @@ class ImportRules:
     mapping: tuple[MappingRule, ...]
     lookup: Lookup
     nodes: Mapping[str, Labels]
-    compose: Callable[[JobKind, Raw], Raw | Missing]
+    compose: Callable[[JobKind, Raw, Sequence[Raw]], Raw | Missing]
     read: Callable[[Raw], Workload]
     manages: Callable[[str], bool] = lambda namespace: True
     frameworks: Collection[str] | None = None
     labels: Labels = field(default_factory=dict)
     """Labels that each job and Workload gets in addition."""
+    enabled: Enabled = DEFAULTS.__getitem__
+    """Whether a feature gate is on."""
+
+    @property
+    def kinds(self) -> tuple[JobKind, ...]:
+        """The kinds that are taken in."""
+        return imported_kinds(self.frameworks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,47 +128,9 @@ class NotPossible:
 Judgement = JobImport | LeftAlone | NotPossible
 
 
-def jobs_of(jobs: Iterable[Raw], pods: Iterable[Raw], workloads: Iterable[Raw]) -> Iterator[RunningJob]:
-    """Yields the Jobs, then the pods that no Job controls, in the order of the lists."""
-    of_owner: dict[str, list[Raw]] = {}
-    for raw in workloads:
-        of_owner.setdefault(meta.controller_uid(raw) or "", []).append(raw)
-    nodes: dict[str, list[str]] = {}
-    alone = []
-    for pod in pods:
-        if ended(pod) or meta.deleting(pod):
-            continue
-        above = owners.kind_above(pod)
-        if above is BATCH_JOB:
-            nodes.setdefault(meta.controller_uid(pod) or "", []).append(_node(pod))
-        else:
-            alone.append(pod)
-    for job in jobs:
-        uid = meta.uid(job)
-        yield RunningJob(BATCH_JOB, job, tuple(nodes.get(uid, ())), tuple(of_owner.get(uid, ())))
-    for pod in alone:
-        yield RunningJob(POD, POD.lean(pod, _not_shared), (_node(pod),), tuple(of_owner.get(meta.uid(pod), ())))
-
-
-def abandoned(workloads: Iterable[Raw], jobs: Iterable[RunningJob], read: Callable[[Raw], Workload]) -> list[Raw]:
-    """Returns the Workloads that an import has begun, and whose jobs have ended since. They have no quota: one that has
-    is finished by the controller. Of a kind that is not among ``IMPORTED`` they are those of queued jobs, whose owners
-    have written the gate.
-    """
-    running = {meta.uid(job.raw) for job in jobs if job.kind.finished(job.raw) is None}
-    return [
-        raw
-        for raw in workloads
-        if being_imported(raw)
-        and owners.kind_above(raw) in IMPORTED
-        and meta.controller_uid(raw) not in running
-        and not read(raw).holds(Condition.FINISHED)
-    ]
-
-
 def judge(job: RunningJob, rules: ImportRules) -> Judgement:
     """Returns what importing means for a job."""
-    if (why := _not_for_import(job)) or (why := _queued_already(job, rules)):
+    if (why := _not_for_import(job, rules)) or (why := _queued_already(job, rules)):
         return LeftAlone(job, why)
     rule = rule_for(rules.mapping, _priority_class(job), _labels(job))
     if rule is None:
@@ -203,14 +149,14 @@ def judge(job: RunningJob, rules: ImportRules) -> Judgement:
     return _with_workload(job, rule.queue, cluster_queue, rules)
 
 
-def _not_for_import(job: RunningJob) -> str:
+def _not_for_import(job: RunningJob, rules: ImportRules) -> str:
     """Why a job is none that could be taken in; '' if it is."""
     raw, kind = job.raw, job.kind
     if meta.deleting(raw):
         return "it is being deleted"
     if kind.finished(raw) is not None:
         return "it has ended"
-    if kind is BATCH_JOB and kind.suspended(raw):
+    if kind is not POD and kind.suspended(raw):
         return "it is suspended: it is queued when it names a queue, without an import"
     if kind is POD and at(raw, ("spec", "schedulingGates")):
         return "it waits behind a scheduling gate"
@@ -219,8 +165,11 @@ def _not_for_import(job: RunningJob) -> str:
     if kind.skip(raw) or kind.manager(raw) not in (None, "", kind.own_controller):
         return "another controller manages it"
     above = owners.kind_above(raw)
+    if above is not None and above in rules.kinds:
+        return f"it is a part of a {above.kind}"
     if above is not None:
-        return f"it belongs to a {above.kind}, a kind that is not imported"
+        why = "" if above is APP_WRAPPER else f" without {above.framework} in the integrations of --config"
+        return f"it belongs to a {above.kind}, a kind that is not imported{why}"
     if named := meta.prebuilt_workloads(raw):
         return f"it names Workload {named[0].name}, with which it is queued without an import"
     return ""
@@ -245,13 +194,17 @@ def _with_workload(job: RunningJob, queue: str, cluster_queue: ClusterQueue, rul
     labels = {**rules.labels, Label.QUEUE_NAME: queue}
     metadata = job.raw["metadata"]
     labelled = {**job.raw, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}}
-    made = rules.compose(job.kind, labelled)
+    made = rules.compose(job.kind, labelled, job.related)
     if isinstance(made, Missing):
         return NotPossible(job, f"{made}: create it, or change the job")
+    if errors := job.kind.validate_create(labelled, rules.enabled):
+        return NotPossible(job, f"a queued {job.kind.kind} may not be so: {'; '.join(map(str, errors))}")
     manifest = _gated(made, rules.labels)
     step, replaces, freed = MissingStep.WORKLOAD, None, None
     found = _unfinished(job, rules)
-    fits = found is not None and stands_for(found.raw, job.kind, job.raw, admitted=False, running=None)
+    fits = found is not None and stands_for(
+        found.raw, job.kind, job.raw, admitted=False, running=None, related=job.related
+    )
     if found is not None and not fits and (being_imported(found.raw) or has_imported_quota(found.value)):
         replaces, freed = found.raw, found.value.admission
     elif found is not None:
@@ -308,6 +261,10 @@ def _unfit(job: RunningJob, queue: ClusterQueue, rules: ImportRules) -> str:
         return f'ClusterQueue "{queue.name}" admits its jobs through variants (concurrentAdmissionPolicy)'
     if meta.pod_group(job.raw) or Annotation.POD_GROUP_TOTAL_COUNT in meta.annotations(job.raw):
         return "it belongs to a group of pods: groups are not imported"
+    if job.kind.elastic and elastic(job.raw, rules.enabled):
+        return "it is an elastic job: its pods would need a scheduling gate, which they get only before they run"
+    if not job.pod_sets():
+        return "its pod templates do not exist yet: import again when its controller has made them"
     return ""
 
 
@@ -328,7 +285,7 @@ def _assigned(
         if not asked:
             continue
         known = [each for each in map(rules.lookup.flavor, group.flavors) if each is not None]
-        choice = chosen(known, pod_set.placement, job.nodes, rules.nodes)
+        choice = chosen(known, pod_set.placement, job.nodes(pod_set.name), rules.nodes)
         if choice.text:
             (notes if choice.flavor else problems).append(choice.text)
         flavors |= dict.fromkeys(asked, choice.flavor)
@@ -373,7 +330,8 @@ def _unfinished(job: RunningJob, rules: ImportRules) -> _Found | None:
 
 def _labels(job: RunningJob) -> Labels:
     """The labels by which a job is mapped: its own, and those of its pods that it does not have itself."""
-    templates = [] if job.kind is POD else [at(job.raw, each.path) for each in job.kind.slots(job.raw)]
+    slots = [] if job.kind is POD else job.kind.slots(job.raw, job.related)
+    templates = [job.kind.template_of(job.raw, each, job.related) for each in slots]
     found: dict[str, str] = {}
     for each in (*reversed(templates), job.raw):
         found |= meta.labels(each or {})
@@ -382,16 +340,8 @@ def _labels(job: RunningJob) -> Labels:
 
 def _priority_class(job: RunningJob) -> str:
     """The PriorityClass of its pods."""
-    specs = (each["template"].get("spec") or {} for each in job.kind.pod_sets(job.raw))
+    specs = (each["template"].get("spec") or {} for each in job.pod_sets())
     return next((str(spec["priorityClassName"]) for spec in specs if spec.get("priorityClassName")), "")
-
-
-def _node(pod: Raw) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
-
-
-def _not_shared(raw: Raw, /, **own: object) -> Raw:
-    return {**raw, **own}
 
 
 # What an import adds to queues, for whoever decides about it.
