@@ -66,6 +66,8 @@ UNCONFIRMED_SECONDS: Final = 2.0
 """How long an account is left alone of which only the watch, and not the API server, shows an excess."""
 LOOKS_AT_ONCE: Final = 20
 """Accounts that are looked at without a pause."""
+MANY_SHAPES: Final = 50
+"""Pods of an account with more shapes are not counted at each of their changes."""
 NODES_AT_ONCE: Final = 50
 """Pods of one account whose nodes are compared without a pause."""
 PATIENT_ACTS: Final = 50
@@ -344,7 +346,7 @@ class PodGuard:
         elif counted.leaving.get(pod.uid) is pod:
             self._gone(counted, pod)
         if counted.going or counted.spent.share:
-            self._measure(counted, self.clock())
+            self._measure_soon(counted)
         if not counted.pods:
             self._counted.pop(counted.account, None)
             if counted.spent.seconds:
@@ -358,6 +360,16 @@ class PodGuard:
             counted.over.discard(pod.uid)
         else:
             _add(counted.going, pod.shape, -1)
+
+    def _measure_soon(self, counted: CountedPods) -> None:
+        """Measures the overlap; of an account with very many shapes of pods only when it is looked at, which is soon: a
+        tenant may give each pod a shape of its own.
+        """
+        now = self.clock()
+        if len(counted.shapes) + len(counted.going) <= MANY_SHAPES:
+            self._measure(counted, now)
+        elif not counted.due or counted.due > now + CONFIRM_SECONDS:
+            self._suspect(counted, now + CONFIRM_SECONDS)
 
     def _measure(self, counted: CountedPods, now: float) -> None:
         """Adds up how long pods that terminate have run beside those that replace them."""
@@ -452,8 +464,12 @@ class PodGuard:
         return any(uid not in counted.ended and uid not in counted.over for uid in counted.leaving)
 
     def _compare(self, counted: CountedPods) -> None:
-        """Notes when an account is to be looked at: soon if it exceeds, else when it will if nothing changes."""
+        """Notes when an account is to be looked at: soon if it exceeds, else when it will if nothing changes. One that
+        is looked at soon is not compared before: each pod of a tenant may have a shape of its own.
+        """
         now = self.clock()
+        if counted.due and counted.due <= now + CONFIRM_SECONDS:
+            return
         if self._exceeds(counted, now):
             due = now + CONFIRM_SECONDS
         else:

@@ -15,7 +15,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from core.guard.grants import Grant
-from core.guard.pods import ALL_REQUESTS, Accounting, PodShape, RunningPod, totals
+from core.guard.pods import ALL_REQUESTS, Accounting, PodShape, RunningPod, counted, totals
 
 SHARE: Final = 0.05
 """The part of the time in which a job has quota for which its pods may overlap. A new job has saved nothing up: else
@@ -88,8 +88,13 @@ def overlap(
     """Returns which part of a job the pods that terminate use beyond what it has; ``size`` is the whole job. Pods that
     only release places use none.
     """
-    pods, requests = totals(living, accounting)
-    going, freed = totals(leaving, accounting)
+    return _share(totals(living, accounting), totals(leaving, accounting), has, size)
+
+
+def _share(living: tuple[int, Counter[str]], leaving: tuple[int, Counter[str]], has: Grant, size: Grant) -> float:
+    """As ``overlap``, of pods that are counted already."""
+    pods, requests = living
+    going, freed = leaving
     beyond = [(min(going, pods + going - has.pods), size.pods)]
     for name, amount in freed.items():
         beyond.append((min(amount, requests[name] + amount - has.requests.get(name, 0)), size.requests.get(name, 0)))
@@ -113,14 +118,15 @@ def surplus(
     accounting: Accounting = ALL_REQUESTS,
 ) -> tuple[RunningPod, ...]:
     """Returns the pods whose grace period is to be ended, so that no more overlap than may: those that end at once
-    anyway, then those that were deleted first.
+    anyway, then those that were deleted first. Each pod may have a shape of its own: they are counted once.
     """
-    left = Counter(each.shape for each in leaving)
+    runs = totals(living, accounting)
+    left, freed = totals(Counter(each.shape for each in leaving), accounting)
     ended = []
     for pod in sorted(leaving, key=lambda pod: (pod.ends > now + _SOON_SECONDS, pod.deleted, pod.name)):
-        share = overlap(living, left, has, budget.size, accounting=accounting)
-        if share <= budget.share:
+        if _share(runs, (left, freed), has, budget.size) <= budget.share:
             break
-        left[pod.shape] -= 1
+        left -= 1
+        freed.subtract(dict(counted(pod.shape, accounting)))
         ended.append(pod)
     return tuple(ended)

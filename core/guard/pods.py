@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypedDict
 from weakref import WeakValueDictionary
@@ -131,17 +131,21 @@ ALL_REQUESTS: Final = Accounting()
 
 def totals(shapes: Mapping[PodShape, int], accounting: Accounting = ALL_REQUESTS) -> tuple[int, Counter[str]]:
     """Returns how many pods these are, by shape, and what they request together."""
-    injected, known, limited = accounting.injected, accounting.known, accounting.limited
     pods, requests = 0, Counter[str]()
     for shape, count in shapes.items():
         pods += count
-        more = injected if injected and known and not shape.containers <= known else None
-        for name, amount in shape.requests.items():
-            if limited is not None and name not in limited:
-                continue
-            counted = max(0, amount - more.get(name, 0)) if more else amount
-            requests[name] += counted * count
+        for name, amount in counted(shape, accounting):
+            requests[name] += amount * count
     return pods, requests
+
+
+def counted(shape: PodShape, accounting: Accounting = ALL_REQUESTS) -> Iterator[tuple[str, int]]:
+    """Yields what is counted of the requests of one pod."""
+    injected, known, limited = accounting.injected, accounting.known, accounting.limited
+    more = injected if injected and known and not shape.containers <= known else None
+    for name, amount in shape.requests.items():
+        if limited is None or name in limited:
+            yield name, max(0, amount - more.get(name, 0)) if more else amount
 
 
 class Kin:

@@ -29,6 +29,7 @@ from controller.run.watched import rows
 from controller.settings import ControllerSettings, GuardSettings
 from core.guard.grants import STOPS_SECONDS
 from core.guard.judge import LEAVES_SECONDS
+from core.guard.pods import totals
 from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
 from core.model import Admission, Key, PodSetAssignment, Raw, TopologyAssignment
 from core.model.policy import SchedulingPolicy, TopologyPolicy
@@ -795,3 +796,21 @@ async def test_nodes_of_pods_that_are_gone_are_not_kept(topology: World) -> None
     topology.see(on("a", "x"), event="DELETED")
     (counted,) = topology.guard._counted.values()
     assert counted.nodes == {"uid-b": "x"}
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["run", "terminate"])
+async def test_pods_that_all_differ_are_not_counted_again_with_each_of_them(world: World, deleted: bool) -> None:
+    """A tenant gives pods of its own the label of its job, and each another request."""
+    label = {"kueue.x-k8s.io/job-uid": "job-uid"}
+    ends = {"deletionTimestamp": stamp(world.now + 3000), "deletionGracePeriodSeconds": 3000} if deleted else {}
+    others = [pod(f"p{number}", owner=None, cpu=f"{number}m", labels=label, **ends) for number in range(1, 1001)]
+    world.see(*map(pod, "abc"))
+    with (
+        patch("core.guard.judge.totals", wraps=totals) as judged,
+        patch("core.guard.overlap.totals", wraps=totals) as overlapped,
+    ):
+        world.see(*others)
+        assert judged.call_count + overlapped.call_count < len(others)
+        await world.after(SECOND)
+        assert judged.call_count + overlapped.call_count < len(others)
+    assert len(world.api.deleted) >= 100
