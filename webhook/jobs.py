@@ -24,7 +24,7 @@ from core.feedback.keys import Keys, of_keys
 from core.feedback.rules import closest, fitted
 from core.feedback.submission import OF_JOB
 from core.jobs import elastic, meta, owners, template
-from core.jobs.admission import metadata
+from core.jobs.admission import metadata, running
 from core.jobs.fields import Path, Setting, at, dotted
 from core.jobs.kind import JobKind
 from core.matching import namespaces
@@ -332,6 +332,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
             runs_in=_runs_in(new, context),
         )
         errors += _not_kept_suspended(kind, old, new, request, context)
+        errors += _escaped(kind, old, new, request, context)
         errors += _ungated(kind, old, new, context)
     keys = _of_keys(kind, old, new, request, context)
     if errors:
@@ -426,6 +427,8 @@ def _kept_suspended(kind: JobKind, request: Request, context: Context) -> Respon
         warning = fitted(f"{path} stays {value}: the workload is finished ({done})", f"{path} stays {value}: {_AGAIN}")
     elif _has_pods(kind, old):
         warning = f"{path} stays {value}: the job {_STOPS}"
+    elif _is_admitted(new, context):
+        warning = f"{path} stays {value}: the job {_STARTS}"
     else:
         warning = fitted(
             f"{path} stays {value}: the job {place} and starts when it is admitted",
@@ -444,6 +447,7 @@ def _below_job(kind: JobKind, new: Raw) -> tuple[str, ...]:
     return (f"pod owner is managed by kueue, label '{Label.MANAGED}=true' might lead to unexpected behaviour",)
 
 
+_STARTS: Final = "is admitted: it is started with the nodes of its flavors"
 _STOPS: Final = "was stopped and its pods still terminate: it starts again when they are gone"
 _AGAIN: Final = "change the job so that it can start, or create it again"
 
@@ -457,6 +461,8 @@ def _not_kept_suspended(kind: JobKind, old: Raw, new: Raw, request: Request, con
         return [forbidden(path, f"the job cannot run, its workload is finished ({done}): {_AGAIN}")]
     if _has_pods(kind, old):
         return [forbidden(path, f"the job {_STOPS}")]
+    if _is_admitted(new, context):
+        return [forbidden(path, f"the job {_STARTS}, not by hand")]
     text = f"the job {_place(new)} and is started when its workload is admitted, not by hand"
     return [forbidden(path, text)]
 
@@ -474,7 +480,8 @@ def _place(job: Raw) -> str:
 
 
 def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> bool:
-    """Whether an update unsuspends a job that only admission may start, as for all jobs in a queue.
+    """Whether an update unsuspends a job that only Seiretsu may start, as for all jobs in a queue: also one that is
+    admitted, because the start sets the nodes of its flavors.
 
     Seiretsu's own start is recognized by the account of the request. Before the caches are read the update is allowed:
     the controller suspends such a job again.
@@ -486,8 +493,23 @@ def _started_by_hand(kind: JobKind, old: Raw, new: Raw, request: Request, contex
         return False
     if _runs_with_owner(old, request, context):  # the old state: an owner may be added in the same write
         return False
-    workload = context.lookup.workload_of(meta.uid(new))
-    return kind.finished(new) is None and (workload is None or not _may_run(workload) or _has_pods(kind, old))
+    return kind.finished(new) is None
+
+
+def _is_admitted(job: Raw, context: Context) -> bool:
+    workload = context.lookup.workload_of(meta.uid(job))
+    return workload is not None and _may_run(workload)
+
+
+def _escaped(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> list[FieldError]:
+    """Refuses that a job with quota leaves its controller, or one that runs the nodes of its flavors."""
+    workload = context.lookup.workload_of(meta.uid(new)) if context.lookup.synced else None
+    if workload is None or not holds_quota(workload) or context.account().wrote(request):
+        return []
+    errors = running.controller_errors(kind, old, new)
+    if not (kind.held(old) or kind.held(new)):
+        errors += running.node_errors(kind, old, new, workload, context.lookup.flavor)
+    return errors
 
 
 def _has_pods(kind: JobKind, job: Raw) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 
 from api.errors import FieldError, forbidden
 from api.feature_gates import Enabled
@@ -16,14 +17,17 @@ from core.jobs.fields import Setting, at, changed
 from core.jobs.kind import JobKind
 from core.jobs.kinds import ALL
 from core.jobs.kinds.appwrapper import APP_WRAPPER
+from core.jobs.kinds.jobset import JOB_SET
 from core.jobs.kinds.kubeflow import PY_TORCH_JOB
 from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB
 from core.jobs.kinds.sparkapplication import SPARK_APPLICATION
-from core.model import Key, Raw
+from core.model import Admission, Key, Raw, ResourceFlavor
 from core.model.queues import AdmissionCheck, CheckRule, ClusterQueue, LocalQueue
+from core.model.workload import replace
 from core.state.lookup import Lookup
 from core.state.state import State
+from tests.builders import cluster_queue, reserved, state
 from tests.core.feedback.world import world
 from tests.core.jobs.gang import Gang, gang
 from tests.core.jobs.test_appwrapper import JOB, app_wrapper
@@ -79,6 +83,34 @@ def queued(**spec: Any) -> Raw:
 
 def created(job: Raw) -> Response:
     return jobs.mutate(CAREFUL, parse(orjson.dumps(review_of(job, resource="gangs"))), context())
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"managedBy": "kueue.x-k8s.io/multikueue"}, "spec.managedBy: Forbidden: field is immutable while"),
+        ({"replicatedJobs": [replicated("i")]}, "nodeSelector[pool]: Forbidden: the job has quota on these nodes"),
+        ({"ttlSecondsAfterFinished": 1}, ""),
+    ],
+    ids=["another controller", "any nodes", "neither"],
+)
+@pytest.mark.parametrize("waits", [False, True], ids=["runs", "waits"])
+def test_a_job_that_runs_stays_with_its_controller_and_on_its_nodes(change: Raw, refused: str, waits: bool) -> None:
+    group = replicated("i")
+    group["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "slow"}
+    old = job_set(group, suspend=False, labels=QUEUE)
+    old["metadata"]["uid"] = "uid-w"
+    has = reserved("w", 1, "cq")
+    assert has.admission is not None
+    assigned = tuple(structs.replace(has.admission.pod_sets[0], name=each.name) for each in JOB_SET.slots(old))
+    value = replace(has, admission=Admission("cq", assigned), **({"conditions": ()} if waits else {}))
+    known = state(cluster_queue("cq", 1000))
+    known.set_flavor("default", ResourceFlavor("default", {"pool": "slow"}))
+    lookup = Lookup(known, job_workload={"uid-w": value}.get)
+    new = {**old, "spec": {**old["spec"], **change}}
+    response = ask(VALIDATE, review_of(new, old=old, resource="jobsets"), settings=JOB_SETS, knows=lookup)
+    told = response.get("status", {}).get("message", "")
+    assert refused in told if refused and not waits else response["allowed"], told
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)

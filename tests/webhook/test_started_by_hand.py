@@ -30,6 +30,9 @@ COULD_NOT = (
 )
 
 
+ADMITTED = "spec.suspend: Forbidden: the job is admitted: it is started with the nodes of its flavors, not by hand"
+
+
 def knows(*true: str, synced: bool = True, exists: bool = True) -> Lookup:
     workload = Workload(
         Key("team-a", "w"), "w", 0.0, "main", 0, (), tuple(Condition(kind, True, "", f"why {kind}") for kind in true)
@@ -90,8 +93,8 @@ def test_an_update_that_unsuspends_a_job_that_waits_keeps_it_suspended_and_warns
 
 @pytest.mark.parametrize(
     "lookup",
-    [knows("QuotaReserved", "Admitted"), knows(synced=False)],
-    ids=["it is admitted", "we know nothing yet: the controller will suspend it"],
+    [knows(synced=False)],
+    ids=["we know nothing yet: the controller will suspend it"],
 )
 def test_an_update_that_may_unsuspend_a_job_is_left_as_it_is(lookup: Lookup) -> None:
     response = kept(lookup)
@@ -99,6 +102,15 @@ def test_an_update_that_may_unsuspend_a_job_is_left_as_it_is(lookup: Lookup) -> 
 
 
 RUNS = ("QuotaReserved", "Admitted")
+
+
+def test_a_job_that_is_admitted_is_not_started_by_hand_either() -> None:
+    """It would run on any nodes: whoever starts it could change its node selector in the same write."""
+    response = kept(knows(*RUNS))
+    told = "spec.suspend stays true: the job is admitted: it is started with the nodes of its flavors"
+    assert response["allowed"] and response["warnings"] == [told]
+
+
 HOLD = [
     "spec.suspend: true stops the pods of this job and requeues it: it may start again immediately",
     "to hold the job, set spec.active: false on Workload w",
@@ -131,7 +143,7 @@ def test_suspending_a_running_job_gives_a_warning_that_it_starts_again(
         pytest.param(knows(), REFUSAL, id="it waits for quota"),
         pytest.param(knows("QuotaReserved"), REFUSAL, id="it waits for its checks"),
         pytest.param(knows(exists=False), REFUSAL, id="it was just created"),
-        pytest.param(knows("QuotaReserved", "Admitted"), "", id="it is admitted"),
+        pytest.param(knows("QuotaReserved", "Admitted"), ADMITTED, id="it is admitted"),
         pytest.param(knows("QuotaReserved", "Admitted", "Finished"), COULD_NOT, id="it could not start"),
         pytest.param(knows(synced=False), "", id="we know nothing yet: the controller will suspend it"),
     ],

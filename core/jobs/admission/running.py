@@ -1,0 +1,51 @@
+"""What nobody but Seiretsu changes of a job that has quota: which controller runs it, and on which nodes.
+
+Its own API allows such changes for most kinds. A job that another controller is to run is not stopped by its own any
+more, and its status tells nothing; one that leaves the nodes of its flavor uses those of another flavor, of which it
+has no quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from api.errors import FieldError, forbidden
+from core.jobs.admission.metadata import ANEW, IMMUTABLE
+from core.jobs.fields import dotted
+from core.jobs.kind import JobKind
+from core.model import Raw, ResourceFlavor, Workload
+from core.model.kubernetes import Labels
+
+MOVED: Final = f"the job has quota on these nodes: {ANEW}"
+
+
+def controller_errors(kind: JobKind, old: Raw, new: Raw) -> list[FieldError]:
+    """Returns the error of a job that another controller is to run than before."""
+    before, after = ((kind.manager(job) or kind.own_controller) for job in (old, new))
+    if kind.managed_by is None or before == after:
+        return []
+    return [forbidden(dotted(kind.managed_by), f"{IMMUTABLE} while the job has quota: {ANEW}")]
+
+
+def node_errors(
+    kind: JobKind, old: Raw, new: Raw, workload: Workload, flavor: Callable[[str], ResourceFlavor | None]
+) -> list[FieldError]:
+    """Returns the errors of a job that runs with this Workload, whose pods are no longer to run on the nodes of its
+    flavors. What its templates did not select before is no error: the flavor was changed, or the job imported.
+    """
+    before, after = (_selectors(kind, job) for job in (old, new))
+    paths = {slot.name: (*slot.path, "spec", "nodeSelector") for slot in kind.slots(new)}
+    found = []
+    for given in workload.admission.pod_sets if workload.admission is not None else ():
+        known = [each for each in map(flavor, given.flavors.values()) if each is not None]
+        for key, value in sorted({pair for each in known for pair in each.node_labels.items()}):
+            here = before.get(given.name, {}).get(key) == value
+            if here and given.name in after and after[given.name].get(key) != value:
+                found.append(forbidden(f"{dotted(paths.get(given.name, ()))}[{key}]", MOVED))
+    return found
+
+
+def _selectors(kind: JobKind, job: Raw) -> dict[str, Labels]:
+    """The node selectors of the pod sets of a job, by name."""
+    return {each["name"]: (each["template"].get("spec") or {}).get("nodeSelector") or {} for each in kind.pod_sets(job)}
