@@ -165,6 +165,53 @@ class Places:
         self._free.release()
 
 
+class Turns:
+    """Lets one after the other do what takes long: of each user one may wait, and so many users at most. A user's
+    later question takes the place of his earlier one that still waits: its answer is not wanted any more.
+    """
+
+    def __init__(self, most: int, full: str) -> None:
+        """``full`` is the sentence for who finds no place to wait."""
+        self._most = most
+        self._full = full
+        self._busy = False
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        """By user, in their order."""
+
+    @contextlib.asynccontextmanager
+    async def of(self, user: str) -> AsyncIterator[None]:
+        """A user's turn. Raises `RefusedCallError` if there is no place to wait, or a later question takes it."""
+        if self._busy:
+            await self._wait(user)
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._next()
+
+    async def _wait(self, user: str) -> None:
+        earlier = self._waiting.get(user)
+        if earlier is None and len(self._waiting) >= self._most:
+            raise RefusedCallError(429, self._full)
+        if earlier is not None:
+            earlier.set_exception(RefusedCallError(429, "a later question of the same user has taken its place"))
+        turn = self._waiting[user] = asyncio.get_running_loop().create_future()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if self._waiting.get(user) is turn:
+                del self._waiting[user]
+            elif not turn.cancelled() and turn.exception() is None:
+                self._next()  # it was this one's turn already
+            raise
+
+    def _next(self) -> None:
+        """Gives the turn to who has waited longest; it stays taken meanwhile, so that nobody comes in between."""
+        self._busy = bool(self._waiting)
+        if self._waiting:
+            self._waiting.pop(next(iter(self._waiting))).set_result(None)
+
+
 @lru_cache(maxsize=64)
 def client_seconds(query: bytes) -> float | None:
     """Returns for how long the client waits for its answer: the API server says it with each admission call, as

@@ -4,7 +4,6 @@ worker clusters, and use over time.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -12,10 +11,11 @@ from typing import Final
 
 from api import resources
 from api.objects import Raw
-from app.limits import RefusedCallError
+from app.limits import RefusedCallError, Turns
 from app.page.rights import Rights
 from app.pieces import in_pieces
 from controller.cache.caches import Caches
+from controller.forecasts.comparison import MOST_SECONDS
 from controller.forecasts.process import WorkerLostError
 from controller.history import queries
 from controller.history.database import Database, DatabaseFailedError
@@ -32,6 +32,12 @@ from core.wire import decode
 
 MOST_PLAYED: Final = 2_000
 """Workloads in the cohorts of a question: some seconds of CPU, in a process of its own."""
+MOST_WAITING: Final = 4
+"""So many users wait at most while a question is played: the last of them is answered before a connection ends."""
+FULL: Final = (
+    f"{MOST_WAITING + 1} users asked what other quotas would do, and each answer takes up to {MOST_SECONDS:g} s: try"
+    " again in a minute, or run kubectl seiretsu plan -f FILE --from-cluster, which computes it where you are"
+)
 MOST_EDITS: Final = 50
 SCANNED: Final = 1_000
 """So many workloads are looked at between two pauses."""
@@ -60,7 +66,7 @@ class QuestionAnswers:
         self._job_of = job_of
         self._reader = reader
         self._clock = clock
-        self._playing = asyncio.Lock()
+        self._playing = Turns(MOST_WAITING, FULL)
 
     async def what_if(self, rights: Rights, name: str, edits: list[str]) -> Raw:
         """Returns whom other quotas of a ClusterQueue hit, and the patch that makes them. Nothing is written."""
@@ -73,7 +79,7 @@ class QuestionAnswers:
             edit = ObjectEdit(decode.cluster_queue(raw), decode.cluster_queue(new))
         except (ValueError, KeyError, TypeError) as error:
             raise RefusedCallError(400, str(error)) from None
-        found, starts = await self._played(edit)
+        found, starts = await self._played(rights.user.name, edit)
         named = [*(each.key for each in found.stopped), *found.exposed, *found.starting, *found.never]
         sight = await rights.sight(key.namespace for key in named)
         return {
@@ -83,7 +89,7 @@ class QuestionAnswers:
             "starts": starts,
         }
 
-    async def _played(self, edit: ObjectEdit) -> tuple[Effects, bool]:
+    async def _played(self, user: str, edit: ObjectEdit) -> tuple[Effects, bool]:
         state = self.caches.state
         if edit.old == edit.new:
             return Effects(), True
@@ -91,7 +97,7 @@ class QuestionAnswers:
         running, waiting = concerned(state, named)
         if running + waiting > MOST_PLAYED:
             return Effects(running=running, waiting=waiting, uncounted=True), False
-        async with self._playing:
+        async with self._playing.of(user):
             before = before_edit(state, edit, named, self._clock())
             try:
                 return await self._compare(before, edit)

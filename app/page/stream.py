@@ -30,6 +30,8 @@ REST: Final = 4.0
 """After a pass the next one waits at least for this multiple of the CPU time of its rows. Not of its length: changes
 after a pass that had to wait for a processor would wait for four times as long.
 """
+WOKEN: Final = 10
+"""So many viewers are written to between two pauses: half a millisecond."""
 KEPT_BYTES: Final = 4 * 2**20
 """Frames of so many bytes are kept for viewers that come back."""
 UNREAD_BYTES: Final = 2**20
@@ -67,7 +69,9 @@ class StreamFrame(NamedTuple):
 
 
 class Viewer:
-    """The frames that one reader has not read yet. ``lost``: it was dropped, because these were too many."""
+    """The frames that one reader has not read yet, who takes them when it is woken. ``lost``: it was dropped, because
+    these were too many.
+    """
 
     def __init__(self) -> None:
         self.lost = False
@@ -82,7 +86,12 @@ class Viewer:
             self.drop()
         elif not self.lost:
             self._frames.append(frame)
+
+    def wake(self) -> bool:
+        """Lets the reader take what it has not read; returns whether there is anything."""
+        if self._frames:
             self._arrived.set()
+        return bool(self._frames)
 
     def drop(self) -> None:
         """Ends the stream of this viewer."""
@@ -194,7 +203,19 @@ class Hub:
                 del self._followed[name]
                 self._forget(name)
             elif followed.known and followed.viewers:  # what changes while nobody looks is computed for who comes back
-                await self._enter(name, followed, await in_pieces(self._timed(followed.topic.changed_rows())))
+                self._enter(name, followed, await in_pieces(self._timed(followed.topic.changed_rows())))
+        await self._wake()
+
+    async def _wake(self) -> None:
+        """Wakes who has something to read, once for all topics and a few at a time: each writes to a connection, and
+        calls that arrive meanwhile must not wait for all of them.
+        """
+        woken = 0
+        for viewer in list(dict.fromkeys(viewer for each in self._followed.values() for viewer in each.viewers)):
+            woken += viewer.wake()
+            if woken == WOKEN:
+                woken = 0
+                await after_calls()
 
     def _timed(self, steps: RowSteps) -> RowSteps:
         """Adds up the CPU time of steps."""
@@ -209,10 +230,8 @@ class Hub:
                 self._worked += time.thread_time() - began
             yield
 
-    async def _enter(self, name: Hashable, followed: _Followed, rows: Mapping[str, Raw | None]) -> None:
-        """Sends the rows that differ from what was sent last: to one viewer after the other, because each write takes
-        time, and calls that arrive meanwhile must not wait for all of them.
-        """
+    def _enter(self, name: Hashable, followed: _Followed, rows: Mapping[str, Raw | None]) -> None:
+        """Offers the rows that differ from what was sent last."""
         put, gone = [], []
         for key, row in rows.items():
             known = followed.rows.get(key)
@@ -233,9 +252,8 @@ class Hub:
         while self._kept_bytes > KEPT_BYTES:
             old = self._kept.popleft()
             self._kept_bytes -= len(old.text) + len(old.packed)
-        for viewer in tuple(followed.viewers):
+        for viewer in followed.viewers:
             viewer.offer(frame)
-            await after_calls()
 
     def _frame(self, name: Hashable, fields: Raw) -> StreamFrame:
         return _encoded(self._number, name, f"{self._epoch}.{self._number}", {**fields, "at": self._now()})

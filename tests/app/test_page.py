@@ -9,6 +9,7 @@ import json
 import re
 import textwrap
 from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -32,6 +33,7 @@ from core.forecast.situation import Situation
 from core.model.effects import Effects
 from core.page import overview
 from core.state.state import State
+from tests.eventually import PATIENCE
 from tests.paged_example import USERS, example
 from tests.paging import EVERYTHING, PagedCluster, reader
 
@@ -408,6 +410,31 @@ async def test_another_quota_that_cannot_be_played_in_time_says_so() -> None:
     cluster.compare = lost
     found = await Browser(cluster).get("/api/queues/vision/what-if?edit=nominal/h100/cpu=16")
     assert (found.status_code, "within 10 s" in found.text) == (503, True)
+
+
+async def test_nobody_queues_other_quotas_without_bound() -> None:
+    ends, played = asyncio.Event(), 0
+
+    async def slow(about: Situation, edit: ObjectEdit) -> tuple[Effects, bool]:
+        nonlocal played
+        played += 1
+        await ends.wait()
+        return Effects(), True
+
+    cluster = example()
+    cluster.compare = slow
+    cluster.api.users |= {f"user-{number}": EVERYTHING for number in range(9)}
+    browser = Browser(cluster)
+    asked = [
+        asyncio.create_task(browser.get("/api/queues/vision/what-if?edit=nominal/h100/cpu=16", user))
+        for user in (f"user-{number}" for number in range(9))
+    ]
+    refused = [await each for each in islice(asyncio.as_completed(asked, timeout=PATIENCE), 4)]
+    assert played == 1
+    assert {each.status_code for each in refused} == {429}
+    assert "plan -f FILE --from-cluster" in refused[0].json()["message"]
+    ends.set()
+    assert [each.status_code for each in await asyncio.gather(*asked)].count(200) == 5
 
 
 async def test_a_domain_has_what_is_used_and_whose_pods_are_there(cluster: PagedCluster) -> None:
