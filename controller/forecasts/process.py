@@ -43,6 +43,15 @@ def alone(about: Situation) -> Situation:
     return replace(about, waiting=(), holding=(), nodes={}, others={})
 
 
+async def plain(learned: LearnedRunTimes) -> bytes:
+    """Returns what was learned as bytes that are not compressed, and leaves the event loop to others meanwhile."""
+    parts = []
+    for part in learned.plain_in_parts():
+        parts.append(part)
+        await asyncio.sleep(0)
+    return b"".join(parts)
+
+
 class WorkerProcess:
     """A process that runs; ``end`` it."""
 
@@ -89,7 +98,7 @@ class WorkerProcess:
 
     async def send_run_times(self, learned: LearnedRunTimes, since: float) -> None:
         """Sends what was learned until now; it is compressed in a thread."""
-        await self.send(RunTimesKnown(await asyncio.to_thread(compressed, learned.plain()), since))
+        await self.send(RunTimesKnown(await asyncio.to_thread(compressed, await plain(learned)), since))
 
     async def receive(self) -> object:
         """Returns the next message. Raises ``WorkerLostError`` for what is none."""

@@ -17,6 +17,7 @@ from api.resources import CONFIG_MAPS
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.forecasts.forecasts import Forecasts
+from controller.forecasts.process import plain
 from controller.kube.client import Client
 from controller.kube.errors import ApiError, NotFound
 from controller.kube.log import get_logger
@@ -51,7 +52,7 @@ class RememberedRunTimes:
         """Takes over what is stored; if nothing is, learns from the finished workloads that are still there."""
         try:
             found = await self.client.get(CONFIG_MAPS, self.key.name, self.key.namespace)
-            self.forecasts.run_times.merge(learned_of(found))
+            self.forecasts.run_times.merge(await asyncio.to_thread(learned_of, found))
         except NotFound:
             for _ in self._finished():
                 await asyncio.sleep(0)
@@ -77,7 +78,7 @@ class RememberedRunTimes:
         changed = self.forecasts.run_times.changed
         if changed == self._written:
             return
-        body = data_of(self.forecasts.run_times)
+        body = await asyncio.to_thread(data_of, await plain(self.forecasts.run_times))
         try:
             async with self.writer.turn(self.key.namespace):
                 try:

@@ -18,7 +18,7 @@ import struct
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final
 
 from msgspec import Struct
@@ -40,6 +40,8 @@ TOGETHER: Final = 0.3
 """Of workloads of different names: how much of their spread is that of names."""
 MOST_WEIGHT: Final = 250
 """The counts of a class halve when they add up to more."""
+PART: Final = 1_000
+"""Classes that are made bytes at once: half a millisecond."""
 BUCKETS, BASE = 96, 1.16
 """Counts by length: bucket n is for lengths from 1.16^n - 1 to 1.16^(n+1) - 1 seconds; the last ends after 17 days."""
 QUANTILES: Final = 21
@@ -197,12 +199,15 @@ class LearnedRunTimes:
 
     def plain(self) -> bytes:
         """Returns all as bytes that are not compressed, which takes longer than all else."""
-        parts = []
-        for namespace, found in self._classes.items():
-            name = namespace.encode()
-            parts.append(struct.pack("<HI", len(name), len(found)) + name)
-            parts += [_RECORD.pack(key, each.shortest, each.longest, bytes(each.counts)) for key, each in found.items()]
-        return b"".join(parts)
+        return b"".join(self.plain_in_parts())
+
+    def plain_in_parts(self) -> Iterator[bytes]:
+        """As ``plain``, in parts of less than a millisecond; between two parts others may be added."""
+        for namespace, mine in list(self._classes.items()):
+            name, found = namespace.encode(), iter(list(mine.items()))
+            yield struct.pack("<HI", len(name), len(mine)) + name
+            while part := list(islice(found, PART)):
+                yield b"".join(_RECORD.pack(key, each.shortest, each.longest, bytes(each.counts)) for key, each in part)
 
     @classmethod
     def decode(cls, data: bytes, most: int = MOST_CLASSES) -> LearnedRunTimes:

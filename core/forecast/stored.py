@@ -8,7 +8,7 @@ from typing import Final
 
 from api.objects import Key, Raw
 from api.resources import CONFIG_MAPS
-from core.forecast.learned import LearnedRunTimes
+from core.forecast.learned import LearnedRunTimes, compressed
 
 NAME: Final = "seiretsu-run-times"
 FIELD: Final = "runTimes"
@@ -20,9 +20,11 @@ def manifest(key: Key) -> Raw:
     return {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind, "metadata": named}
 
 
-def data_of(learned: LearnedRunTimes) -> Raw:
-    """Returns the fields of the ConfigMap that hold what was learned."""
-    return {"binaryData": {FIELD: base64.b64encode(learned.encode()).decode()}}
+def data_of(plain: bytes) -> Raw:
+    """Returns the fields of the ConfigMap that hold what was learned (``LearnedRunTimes.plain``). Takes 70 ms for 6,000
+    classes; may be called in a thread.
+    """
+    return {"binaryData": {FIELD: base64.b64encode(compressed(plain)).decode()}}
 
 
 def learned_of(raw: Raw) -> LearnedRunTimes:

@@ -44,7 +44,7 @@ def read(reply: Reply, tmp_path: Path) -> Remembered:
 
 def test_it_is_what_the_controller_has_stored(tmp_path: Path) -> None:
     learned = taught(*[600.0] * 20)
-    found = read(Reply({**manifest(STORED), **data_of(learned)}), tmp_path)
+    found = read(Reply({**manifest(STORED), **data_of(learned.plain())}), tmp_path)
     assert found.unseen == ""
     assert found.run_times()(job(1), 0.0) == learned.run_time(job(1), 0.0) != UNKNOWN
 

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from api.resources import CONFIG_MAPS
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.forecasts import forecasts as module
+from controller.forecasts import remembered as remembered_run_times
 from controller.forecasts.forecasts import Forecasts
 from controller.forecasts.messages import AT_ONCE, ArenasGone, Arrived, Nodes, Question, RunTimesKnown
 from controller.forecasts.process import WorkerProcess, worker_command
@@ -388,6 +390,23 @@ async def test_what_was_learned_survives_a_restart_with_one_write_for_many_workl
     known = again.caches.get(Key("ns", "next"))
     assert known is not None
     assert again.forecasts.run_times.run_time(known, 0.0).at(0.5) == pytest.approx(600, rel=0.01)
+
+
+async def test_what_was_learned_is_compressed_and_read_outside_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here, threads = threading.get_ident(), list[int]()
+    for name in ("data_of", "learned_of"):
+        does = getattr(remembered_run_times, name)
+        monkeypatch.setattr(
+            remembered_run_times, name, lambda given, does=does: (threads.append(threading.get_ident()), does(given))[1]
+        )
+    place, maps = Place(), ConfigMaps()
+    place.learn(600.0)
+    await remembered(place, maps).write()
+    await remembered(Place(), maps).read()
+    assert len(threads) == 2
+    assert here not in threads
 
 
 async def test_a_write_that_fails_is_made_later() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.forecast.learned import BUCKETS, FEWEST, FEWEST_NAMED, FORMAT, LearnedRunTimes, Lengths, stem
+from core.forecast.learned import BUCKETS, FEWEST, FEWEST_NAMED, FORMAT, LearnedRunTimes, Lengths, compressed, stem
 from core.model import Key, Workload
 from core.model.owner import Owner
 from tests.builders import workload
@@ -135,6 +135,20 @@ def test_all_together_are_less_than_1_mib() -> None:
         known.add(job(f"{number}-x", cpu=number, namespace=f"ns-{number % 300}"), float(number * 37 % 5000))
     assert len(known) == 6_000
     assert len(known.encode()) < 2**20
+
+
+def test_parts_of_bytes_are_whole_while_others_are_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.forecast.learned.PART", 2)
+    known = learned(60.0, 70.0)
+    parts = []
+    for number, part in enumerate(known.plain_in_parts()):
+        parts.append(part)
+        known.add(job(f"new-{number}x"), 5.0)
+        known.add(job("new", namespace=f"other-{number}"), 5.0)
+    assert len(parts) == 4, "the namespace, and six classes two at a time"
+    again = LearnedRunTimes.decode(compressed(b"".join(parts)))
+    assert len(again) == 6
+    assert again.run_time(job("train-9"), 0.0).known
 
 
 def test_what_happened_lately_weighs_more() -> None:
