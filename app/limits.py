@@ -165,7 +165,7 @@ class Places:
         self._free.release()
 
 
-class Turns:
+class OneAtATime:
     """Lets one after the other do what takes long: of each user one may wait, and so many users at most. A user's
     later question takes the place of his earlier one that still waits: its answer is not wanted any more.
     """

@@ -11,7 +11,7 @@ from typing import Final
 
 from api import resources
 from api.objects import Raw
-from app.limits import RefusedCallError, Turns
+from app.limits import OneAtATime, RefusedCallError
 from app.page.rights import Rights
 from app.pieces import in_pieces
 from controller.cache.caches import Caches
@@ -66,7 +66,7 @@ class QuestionAnswers:
         self._job_of = job_of
         self._reader = reader
         self._clock = clock
-        self._playing = Turns(MOST_WAITING, FULL)
+        self._playing = OneAtATime(MOST_WAITING, FULL)
 
     async def what_if(self, rights: Rights, name: str, edits: list[str]) -> Raw:
         """Returns whom other quotas of a ClusterQueue hit, and the patch that makes them. Nothing is written."""

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from core.forecast.arrivals import NOBODY, ArrivalRates
 from core.forecast.run_times import RunTime, RunTimes, quantile, rest_of
 from core.forecast.situation import Situation, alone
-from core.model import Admission, Key, Workload
+from core.model import Admission, Key, Reserve, Workload
 from core.model.forecast import StartForecast
 from core.model.workload import COMMON, Rare
 from core.simulation.simulation import Arrival, Simulation
@@ -136,7 +136,12 @@ class _Run(Simulation):
         self.coming = coming
         self.arriving = next(coming, None)
         self.freed: dict[str, tuple[float, Key]] = {}
-        super().__init__(about.state(), arrivals, start=float(int(about.now)), life=about.life, grain=grain)
+        policy = about.policy
+        self.plain = not (policy.block_admission or policy.admission_fair_sharing or policy.topology)
+        """Whether nothing but quota depends on what workloads hold."""
+        super().__init__(
+            about.state(explains=not grain), arrivals, start=float(int(about.now)), life=about.life, grain=grain
+        )
 
     def play(self, horizon: float) -> Iterator[None]:
         """Plays one moment after the other. When nothing but arrivals would happen any more, nobody starts for them."""
@@ -160,6 +165,24 @@ class _Run(Simulation):
 
     def _line_up(self, key: Key) -> None:
         """Nobody asks how many wait."""
+
+    def _reserve(self, decision: Reserve, now: float) -> None:
+        """A workload without a history holds quota as State has assumed it, and is not counted a second time."""
+        key, state = decision.workload.key, self.state
+        if not (self.plain and decision.admitted and now == int(now) and _is_new(self.workloads[key])):
+            super()._reserve(decision, now)
+            return
+        held = state.reservations.get(key)
+        assert held is not None, "State has applied the decision"
+        self.workloads[key] = held.workload
+        self._run(decision.admission, key, now)
+
+    def _succeed(self, key: Key, now: float) -> None:
+        """Nobody reads a workload that has finished."""
+        self.timeline.courses[key].finished = now
+        self._end(key, now)
+        del self.workloads[key]
+        self.state.set_workload(key, None)
 
     def _run(self, admission: Admission, key: Key, now: float) -> None:
         super()._run(admission, key, now)
@@ -355,6 +378,11 @@ class _Forecasting:
         if not all(run.ended for run in runs):
             return "the forecast was not played to its end"
         return f"{NEVER}: {self.waits.get(key, 'its queue does not run')}"
+
+
+def _is_new(workload: Workload) -> bool:
+    """Whether nothing is known of a workload but what it asks for."""
+    return not workload.conditions and not workload.checks and workload.rare is COMMON
 
 
 def _created(like: Workload, key: Key, at: float) -> Workload:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from api.names import MULTIKUEUE_CONTROLLER, Condition, EvictedReason, PodsReadyReason
 from api.objects import Key
@@ -30,6 +31,8 @@ from core.queue.admission_fair_sharing import Consumed
 from core.state.state import State
 from core.workload import transitions
 from core.workload.actions import LifePolicy
+
+_WAITS: Final = frozenset({Condition.QUOTA_RESERVED, Condition.ADMITTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,9 @@ class Situation:
     leaving: frozenset[Key] = frozenset()
     """Those that were evicted and still hold quota, in any arena."""
 
-    def state(self) -> State:
-        """Returns a new State with these objects, and no workload."""
-        made = State(dataclasses.replace(self.policy, concurrent_admission=False))
+    def state(self, *, explains: bool = True) -> State:
+        """Returns a new State with these objects, and no workload, which ``explains`` why workloads wait."""
+        made = State(dataclasses.replace(self.policy, concurrent_admission=False), explains=explains)
         for name, labels in self.namespaces.items():
             made.set_namespace(name, labels)
         for name, topology in self.topologies.items():
@@ -175,9 +178,7 @@ def alone(about: Situation) -> Situation:
     """
     return dataclasses.replace(
         about,
-        waiting=tuple(
-            replace(each, parent=False) if each.parent else each for each in about.waiting if not each.variant_of
-        ),
+        waiting=tuple(_as_created(each) for each in about.waiting if not each.variant_of),
         holding=tuple(_as_counted(each, about.now, evicted=each.key in about.leaving) for each in about.holding),
         leaving=frozenset(),
     )
@@ -190,6 +191,15 @@ def with_workloads(before: Situation, workloads: Iterable[Workload]) -> Situatio
     more = tuple(workloads)
     spaces = {each.key.namespace: {"kubernetes.io/metadata.name": each.key.namespace} for each in more}
     return dataclasses.replace(before, waiting=(*before.waiting, *more), namespaces={**spaces, **before.namespaces})
+
+
+def _as_created(workload: Workload) -> Workload:
+    """Returns a waiting workload without why it waits."""
+    if workload.parent:
+        workload = replace(workload, parent=False)
+    if workload.conditions and all(not each.status and each.type in _WAITS for each in workload.conditions):
+        workload = replace(workload, conditions=())
+    return workload
 
 
 def _as_counted(workload: Workload, now: float, *, evicted: bool) -> Workload:

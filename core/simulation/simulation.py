@@ -281,8 +281,12 @@ class Simulation:
             if what is _What.READY:
                 self._ready(key, now)
             else:
-                reason = names.FinishedReason.SUCCEEDED
-                self._finish(transitions.finished(self.workloads[key], reason, "", self._second(now)), now)
+                self._succeed(key, now)
+
+    def _succeed(self, key: Key, now: float) -> None:
+        """Its job has ended."""
+        reason = names.FinishedReason.SUCCEEDED
+        self._finish(transitions.finished(self.workloads[key], reason, "", self._second(now)), now)
 
     def _finish(self, workload: Workload, now: float) -> None:
         self.timeline.courses[workload.key].finished = now

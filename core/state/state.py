@@ -68,10 +68,13 @@ from core.model import Condition as StatusCondition
 from core.model.policy import SchedulingPolicy
 from core.model.workload import replace
 from core.queue.order import queue_time
+from core.queue.queue import QueueEntry
 from core.queue.routing import PendingWorkloads, queueable
 from core.quota.active import offers_heads
+from core.quota.arena import Arena
 from core.quota.capacity import CapacityKind, FurtherCapacity
 from core.quota.checks import required_checks
+from core.quota.node import QueueNode
 from core.quota.placement import NodeChange, PlacementCapacity, PlacementKind, needs_second_pass
 from core.quota.reservations import Reservations, put
 from core.quota.usage import (
@@ -84,6 +87,7 @@ from core.quota.usage import (
     finished,
     holds_quota,
 )
+from core.scheduling.preemption.candidates import Borrowers, Preemptor
 from core.scheduling.snapshot import Head, Snapshot
 from core.state.kinship import Counted, Kinship
 from core.state.local_queue_usage import LocalQueueUsage
@@ -95,9 +99,14 @@ from core.state.wake_ups import WakeUps, fits, freed_for
 class State:
     """The queues, the quota in use, and what they depend on. All setters are idempotent; None deletes."""
 
-    def __init__(self, policy: SchedulingPolicy | None = None, kinds: Iterable[CapacityKind] = ()) -> None:
-        """``kinds`` are the capacities beside quota that limit what is admitted."""
+    def __init__(
+        self, policy: SchedulingPolicy | None = None, kinds: Iterable[CapacityKind] = (), *, explains: bool = True
+    ) -> None:
+        """``kinds`` are the capacities beside quota that limit what is admitted. Unless it ``explains`` why workloads
+        wait, those that cannot start at a glance are not decided again.
+        """
         self.policy = policy or SchedulingPolicy()
+        self.explains = explains
         self.placement = PlacementKind(self.policy.topology) if self.policy.topology is not None else None
         """Nodes and topologies; None if topology-aware scheduling is off."""
         kinds = (*kinds, *([self.placement] if self.placement is not None else []))
@@ -429,11 +438,13 @@ class State:
         )
         found: list[Head] = []
         for arena in sorted({arena_of[name] for name in self._ready} - paused):
-            before = len(found)
+            before, borrowers = len(found), Borrowers()
             for name in arenas[arena].queues:
                 if not offers_heads(active_conditions[name]) or not self.pending.queues[name].active:
                     continue
                 entry = self.pending.head(name)
+                if not self.explains:
+                    entry = self._first_that_may_start(arenas[arena], name, entry, borrowers)
                 if entry is not None:
                     queue, key = self.pending.queues[name], entry.workload.key
                     kept = (queue.preemptor == key, queue.blocked == key)
@@ -465,6 +476,26 @@ class State:
             woken += [n.name for n, each in nodes if self.pending.queues[n.name].offer(each, partial(fits, n))]
         self._ready.update(woken)
         return bool(woken)
+
+    def _first_that_may_start(
+        self, arena: Arena, name: str, entry: QueueEntry | None, borrowers: Borrowers
+    ) -> QueueEntry | None:
+        """Parks those of a queue that cannot start, at a glance, and were decided before; returns the next one."""
+        queue, node = self.pending.queues[name], arena.queues[name]
+        while entry is not None and not queue.strict and entry.group.reason and not entry.asleep:
+            key = entry.workload.key
+            if key in (queue.sticky, queue.preemptor, queue.blocked) or self._may_start(arena, node, entry, borrowers):
+                break
+            queue.park(key, group=True, short=entry.short, reason=entry.group.reason, message=entry.group.message)
+            entry = self.pending.head(name) if queue.active else None
+        return entry
+
+    def _may_start(self, arena: Arena, node: QueueNode, entry: QueueEntry, borrowers: Borrowers) -> bool:
+        """Whether a workload fits in the free quota, or might preempt others, at a glance."""
+        if entry.short or (entry.tried is not None and entry.tried.unfinished) or fits(node, entry.demand):
+            return True
+        head = Head(entry.workload, node.name, entry.demand, entry.time)
+        return not Preemptor(head, arena, node, self.policy, borrowers=borrowers).hopeless(node.quotas)
 
     def _comes_first(self, head: Head) -> bool:
         """Whether released quota belongs to this head before any parked workload of its arena."""

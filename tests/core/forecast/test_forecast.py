@@ -11,10 +11,11 @@ from core.forecast import forecast as forecasts
 from core.forecast.forecast import forecast, forecast_in_steps
 from core.forecast.run_times import UNKNOWN, RunTime, RunTimes, constant, elapsed, known, limit
 from core.forecast.situation import situation, with_workloads
-from core.model import AdmissionCheck, CheckRule, Preemption, Workload
+from core.model import AdmissionCheck, CheckRule, Preemption, StayPending, Workload
 from core.model.forecast import StartForecast
 from core.scheduling.cycle import schedule
 from core.simulation.simulation import Arrival, Simulation
+from core.state.drain import drain
 from core.state.state import State
 from tests.builders import cluster_queue, put, reserved, state, workload
 from tests.core.worlds import worlds
@@ -63,6 +64,47 @@ def test_with_known_run_times_each_workload_starts_in_the_second_of_the_forecast
     for key, each in told.items():
         later = simulation.timeline.courses[key].attempts[begun[key] :]
         assert each.p50 == (later[0].started - moment if later else None), each
+
+
+@settings(max_examples=100, deadline=None, phases=[Phase.generate])
+@given(worlds(occupied=False), st.data())
+def test_what_a_long_forecast_does_not_decide_again_could_not_start(lived: State, data: st.DataObject) -> None:
+    for arena in lived.reservations.arenas:
+        about = situation(lived, arena, START)
+        quick = about.state(explains=False)
+        there = [Arrival(0.0, each, float(data.draw(st.integers(1, 50)))) for each in about.waiting]
+        simulation, now, played = Simulation(quick, there, start=START), 0.0, 0
+        while (at := simulation.next(now)) is not None and played < 100:
+            now, played = at, played + 1
+            simulation.advance(now)
+            simulation.schedule(now)
+            quick.check()
+            if quick.next_wake(START + now) is not None:
+                continue  # something is put off, which another State does not know
+            found = situation(quick, arena, START + now)
+            again = found.state()
+            for each in (*found.holding, *found.waiting):
+                again.set_workload(each.key, each)
+            for plan in drain(again, again.policy, START + now):
+                assert not [each for each in plan.decisions if not isinstance(each, StayPending) or each.victims]
+
+
+def test_a_long_forecast_decides_again_who_could_preempt() -> None:
+    found = put(
+        state(cluster_queue("q", 2, preemption=Preemption("LowerPriority"))),
+        reserved("runs", 1, "q", since=START, priority=1),
+        workload("high", 2, priority=1),
+        workload("low", 1),
+    )
+    quick = situation(found, *found.reservations.arenas, START).state(explains=False)
+    there = [Arrival(0.0, each, 10.0 if each.key.name == "runs" else 90.0) for each in found.workloads.values()]
+    simulation, now = Simulation(quick, there, start=START), 0.0
+    while (at := simulation.next(now)) is not None and at < 50.0:
+        now = at
+        simulation.advance(now)
+        simulation.schedule(now)
+    started = {key.name: course.attempts[0].started for key, course in simulation.timeline.courses.items()}
+    assert started == {"runs": 0.0, "low": 0.0, "high": 10.0}
 
 
 def test_those_behind_others_start_one_after_the_other() -> None:

@@ -7,14 +7,14 @@ import contextlib
 
 import pytest
 
-from app.limits import RefusedCallError, Turns
+from app.limits import OneAtATime, RefusedCallError
 
 
 class Played:
     """Questions that end when the test says so."""
 
     def __init__(self, most: int) -> None:
-        self.turns = Turns(most, "full: try again in a minute")
+        self.turns = OneAtATime(most, "full: try again in a minute")
         self.order: list[str] = []
         self.ends: dict[str, asyncio.Event] = {}
 
@@ -102,7 +102,7 @@ async def test_who_leaves_holds_nobody_up(late: bool) -> None:
 
 
 async def test_what_fails_gives_its_turn_to_the_next() -> None:
-    turns = Turns(2, "full")
+    turns = OneAtATime(2, "full")
     with pytest.raises(ZeroDivisionError):
         async with turns.of("ann"):
             raise ZeroDivisionError
