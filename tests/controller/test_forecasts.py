@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -396,11 +397,13 @@ async def test_what_was_learned_is_compressed_and_read_outside_of_the_event_loop
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here, threads = threading.get_ident(), list[int]()
+
+    def noted(does: Callable[[Any], Any], given: Any) -> Any:
+        threads.append(threading.get_ident())
+        return does(given)
+
     for name in ("data_of", "learned_of"):
-        does = getattr(remembered_run_times, name)
-        monkeypatch.setattr(
-            remembered_run_times, name, lambda given, does=does: (threads.append(threading.get_ident()), does(given))[1]
-        )
+        monkeypatch.setattr(remembered_run_times, name, partial(noted, getattr(remembered_run_times, name)))
     place, maps = Place(), ConfigMaps()
     place.learn(600.0)
     await remembered(place, maps).write()

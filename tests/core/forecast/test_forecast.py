@@ -96,7 +96,8 @@ def test_a_long_forecast_decides_again_who_could_preempt() -> None:
         workload("high", 2, priority=1),
         workload("low", 1),
     )
-    quick = situation(found, *found.reservations.arenas, START).state(explains=False)
+    (arena,) = found.reservations.arenas
+    quick = situation(found, arena, START).state(explains=False)
     there = [Arrival(0.0, each, 10.0 if each.key.name == "runs" else 90.0) for each in found.workloads.values()]
     simulation, now = Simulation(quick, there, start=START), 0.0
     while (at := simulation.next(now)) is not None and at < 50.0:
