@@ -7,6 +7,7 @@ write, because reading all jobs takes longer than writing one.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,6 +25,9 @@ from core.wire.finalizers import released
 
 TRIES: Final = 7
 FIRST_WAIT_SECONDS: Final = 0.1
+MOST_REFUSED: Final = 2
+"""When so many jobs of one kind in a namespace were refused one after the other, others are not begun: whatever refuses
+them (a policy, a webhook, a missing right) would leave each with quota and without a queue name."""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,10 @@ class ChangedError(FailedError):
     """A job is not taken in, because it is not as it was when it was judged; a next import judges it again."""
 
 
+class NotBegunError(FailedError):
+    """A job is not taken in, because others of its kind and namespace were refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImportWriter:
     """Takes jobs in. ``read`` returns the value of a Workload, ``labels`` are added to each job."""
@@ -56,9 +64,24 @@ class ImportWriter:
     read: Callable[[Raw], Workload]
     labels: dict[str, str]
     now: Callable[[], float] = time.time
+    _refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many jobs were refused one after the other, by kind and namespace."""
 
     def write(self, wanted: JobImport) -> None:
-        """Makes the writes that are missing for a job. Raises ApiError, or ChangedError if it has changed."""
+        """Makes the writes that are missing for a job. Raises ApiError, ChangedError if it has changed, or
+        NotBegunError.
+        """
+        place = wanted.job.kind.kind, wanted.job.key.namespace
+        if self._refused[place] >= MOST_REFUSED:
+            raise NotBegunError(f"not begun, because {MOST_REFUSED} others of this kind and namespace were refused")
+        try:
+            self._write(wanted)
+        except (Invalid, Forbidden):
+            self._refused[place] += 1
+            raise
+        self._refused[place] = 0
+
+    def _write(self, wanted: JobImport) -> None:
         self._unchanged(wanted)
         if wanted.replaces is not None:
             self.discard(wanted.replaces)
@@ -148,8 +171,8 @@ class ImportWriter:
         return self.client.get(resources.WORKLOADS.path(*key_of(wanted.manifest)))
 
 
-def failure(error: ApiError | ChangedError) -> str:
+def failure(error: ApiError | FailedError) -> str:
     """Returns what went wrong with one job, if the import can go on with the next one; raises it otherwise."""
     if isinstance(error, ApiError) and error.status in (0, 401):
         raise error
-    return str(error) if isinstance(error, ChangedError) else f"{error.reason}: {error.message}"
+    return f"{error.reason}: {error.message}" if isinstance(error, ApiError) else str(error)

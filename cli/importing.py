@@ -18,7 +18,7 @@ import yaml
 from api import quantity, resources, syntax
 from api.objects import Raw, Resource, key_of
 from cli import live, named, target
-from cli.import_writes import ChangedError, ImportWriter, Rate, failure
+from cli.import_writes import ChangedError, ImportWriter, NotBegunError, Rate, failure
 from cli.learned import entered
 from cli.manifests import Document
 from cli.scenario import LIVE
@@ -179,21 +179,21 @@ def _written(
 ) -> list[str]:
     """Makes the writes of a plan; returns what failed."""
     writer = ImportWriter(client, rate, world.read, labels)
-    failures = []
+    failures: list[tuple[str, str]] = []
     for workload in plan.leftovers:
         try:
             writer.discard(workload)
         except (ApiError, ChangedError) as error:
-            failures.append(f"Workload {key_of(workload)}: {failure(error)}")
+            failures.append((f"Workload {key_of(workload)}", failure(error)))
     for each in plan.imports:
         try:
             writer.write(each)
-        except (ApiError, ChangedError) as error:
-            failures.append(f"{each.job}: {failure(error)}")
+        except (ApiError, ChangedError, NotBegunError) as error:
+            failures.append((str(each.job), failure(error)))
         else:
             if told:
                 typer.echo(f"{each.job} imported into ClusterQueue {each.admission.cluster_queue}")
-    return failures
+    return [f"{why} ({listed(jobs)})" for why, jobs in _grouped(failures)]
 
 
 def _world(objects: Iterable[Raw], chosen: ConfiguredRules) -> World:

@@ -88,13 +88,14 @@ def orphan(raw: Raw, value: Workload, now: float, pods_gone: Container[str], pol
 
 def imported(s: JobSituation) -> Action | None:
     """A job to which an import has given quota gets its queue name, if the import ended before that: without it the job
-    would stay suspended after an eviction. An evicted job is stopped first, whoever refuses the label.
+    would stay suspended after an eviction. An evicted job is stopped first, whoever refuses the label, and one that has
+    ended does not need it.
     """
-    if meta.queue_name(s.job) or meta.deleting(s.job):
+    if meta.queue_name(s.job) or meta.deleting(s.job) or s.outcome is not None:
         return None
     mine = (s.value(raw) for raw in s.workloads if s.owns(raw))
     found = next((value for value in mine if value.queue and has_imported_quota(value)), None)
-    if found is None or (found.holds(names.Condition.EVICTED) and not s.suspended and s.outcome is None):
+    if found is None or (found.holds(names.Condition.EVICTED) and not s.suspended):
         return None
     return Patch(naming(s.kind, meta.uid(s.job), found.queue), why="imported")
 

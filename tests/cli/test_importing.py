@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from api.names import Annotation, Label
 from api.objects import Raw
-from cli.import_writes import Rate
+from cli import importing
+from cli.import_writes import TRIES, Rate
 from cli.main import PLUGIN, application
 from core.jobs.imported import GATE
 from core.jobs.kinds import BATCH_JOB, POD
@@ -502,7 +503,7 @@ def test_a_job_that_was_changed_meanwhile_is_not_imported(importer: Importer, mo
     monkeypatch.setattr(there, "answer", grown)
     code, _, errors = importer.run(there, "--apply")
     assert (code, [*there.workloads()]) == (1, ["k"])
-    assert errors == "seiretsu import: Job team-a/j: Job team-a/j was changed meanwhile: import again\n"
+    assert errors == "seiretsu import: Job team-a/j was changed meanwhile: import again (Job team-a/j)\n"
 
 
 def test_a_queue_name_that_admission_refuses_for_a_moment_is_set_again(
@@ -565,3 +566,44 @@ def test_requests_keep_their_distance() -> None:
     rate.turn()
     rate.turn()
     assert slept == [0.25] * 5
+
+
+def test_a_kind_of_which_two_jobs_were_refused_is_given_up_in_that_namespace(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = stored(*(job(f"j{number}") for number in range(5)), pod("one"))
+    answer = there.answer
+    tried: list[str] = []
+
+    def denies(asked: Asked) -> Reply:
+        if asked.method == "PATCH" and "/jobs/" in asked.path:
+            tried.append(asked.path)
+            return refusal(403, "Forbidden", "a policy of the cluster forbids this label")
+        return answer(asked)
+
+    monkeypatch.setattr(there, "answer", denies)
+    monkeypatch.setattr(importing, "Rate", lambda per_second: Rate(per_second, sleep=lambda seconds: None))
+    code, out, errors = importer.run(there, "--apply")
+    assert (code, {*there.workloads()}) == (1, {"j0", "j1", "one"})
+    assert len(tried) == 2 * TRIES
+    assert "Pod team-a/one imported into ClusterQueue shared" in out
+    assert errors.splitlines() == [
+        "seiretsu import: Forbidden: a policy of the cluster forbids this label (Job team-a/j0, Job team-a/j1)",
+        "seiretsu import: not begun, because 2 others of this kind and namespace were refused (Job team-a/j2, Job"
+        " team-a/j3, Job team-a/j4)",
+    ]
+
+
+def test_one_job_that_is_refused_stops_no_other(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = stored(*(job(f"j{number}") for number in range(4)))
+    answer = there.answer
+
+    def denies(asked: Asked) -> Reply:
+        if asked.method == "POST" and asked.body["metadata"]["ownerReferences"][0]["name"] in ("j0", "j2"):
+            return refusal(422, "Invalid", "not this one")
+        return answer(asked)
+
+    monkeypatch.setattr(there, "answer", denies)
+    code, _, errors = importer.run(there, "--apply")
+    assert (code, {*there.workloads()}) == (1, {"j1", "j3"})
+    assert errors == "seiretsu import: Invalid: not this one (Job team-a/j0, Job team-a/j2)\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.actions import Patch, Wait
-from core.jobs.actions import Stop, UpdateWorkload, UpdateWorkloadStatus
+from core.jobs.actions import DeleteWorkload, Stop, UpdateWorkload, UpdateWorkloadStatus
 from core.jobs.decide import decide
 from core.jobs.imported import GATE, being_imported
 from core.model import Raw
@@ -87,11 +87,10 @@ def test_a_job_that_was_scaled_meanwhile_is_queued_with_its_new_size() -> None:
     assert isinstance(decide(situation(merged(found, NAMED), counted())), Stop)
 
 
-def test_a_job_that_has_ended_meanwhile_finishes_its_workload() -> None:
+def test_a_job_that_has_ended_meanwhile_gives_its_quota_back() -> None:
     found = unnamed(active=0)
     found["status"]["conditions"] = [{"type": "Complete", "status": "True", "message": "done"}]
-    action = decide(situation(found, counted(), managed=False))
-    assert isinstance(action, Patch) and action.body == NAMED
+    assert isinstance(decide(situation(found, counted(), managed=False)), DeleteWorkload)
 
 
 def test_quota_that_no_import_gave_names_no_queue() -> None:
