@@ -165,10 +165,6 @@ LIMITED: Final[Mapping[str, tuple[bool, str]]] = {
         "only removes the metric kueue_pending_scheduling_hashes: workloads that ask for the same are always judged"
         " together",
     ),
-    "SkipAncestorCheckForDeletedWorkloads": (
-        True,
-        "has no effect: a change of an object that is being deleted is never refused because an owner of it is gone",
-    ),
     "TASCacheNodeMatchResults": (True, "has no effect: it is about how Kueue computes, not about what"),
     "TASCacheTopologyTree": (True, "has no effect: it is about how Kueue computes, not about what"),
     "TASCachingRemainingResources": (True, "has no effect: it is about how Kueue computes, not about what"),

@@ -13,7 +13,7 @@ from typing import Final
 import orjson
 
 from api import names
-from api.errors import FieldError, forbidden
+from api.errors import FieldError, forbidden, invalid
 from api.names import Annotation, Condition, Label
 from api.objects import Resource
 from core.feedback import Finding, PodSpec, Submission, news, submission
@@ -29,7 +29,7 @@ from core.jobs.fields import Path, Setting, at, dotted
 from core.jobs.kind import JobKind
 from core.matching import namespaces
 from core.model import Key, Raw, Workload
-from core.model.owner import Level, Reference
+from core.model.owner import Level, Reference, reference
 from core.quota.usage import holds_quota
 from core.wire import decode
 from webhook import expressions, patch
@@ -334,6 +334,7 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
         errors += _not_kept_suspended(kind, old, new, request, context)
         errors += _escaped(kind, old, new, request, context)
         errors += _ungated(kind, old, new, context)
+        errors += _without_owner(new, request, context)
     keys = _of_keys(kind, old, new, request, context)
     if errors:
         return refuse(errors, warnings=keys.warnings)
@@ -347,6 +348,20 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
     if asked is not None and counts and response.allowed and uid and not request.dry_run:
         context.accepted.add(uid, asked, context.clock())
     return response
+
+
+def _without_owner(job: Raw, request: Request, context: Context) -> list[FieldError]:
+    """Refuses changes of a job that is being deleted and whose owner is gone, if the gate is off: Kueue did so before
+    it had that gate. Garbage collection waits then until somebody removes the owner reference.
+    """
+    above, gate = reference(job), "SkipAncestorCheckForDeletedWorkloads"
+    if above is None or not meta.deleting(job) or context.settings.enabled(gate):
+        return []
+    known = context.lookup.owner(request.namespace, above) if _to_be_queued(job, request, context) else None
+    if known is None or not (known.gone or known.uid not in ("", above.uid)):
+        return []
+    detail = f"workload owner not found: remove the reference, or set the feature gate {gate}"
+    return [invalid("metadata.ownerReferences", f"{above.kind} {above.name}", detail)]
 
 
 def _unchecked(kind: JobKind, old: Raw, new: Raw, context: Context) -> bool:

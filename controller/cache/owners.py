@@ -160,7 +160,7 @@ class Owners:
         try:
             raw = await client.get(resource, owner.name, namespace)
         except NotFound:
-            return Level("")
+            return Level("", gone=True)
         return level(self._enabled(owner), raw)
 
     def _enabled(self, owner: Reference) -> JobKind | PodOwner | None:

@@ -65,13 +65,14 @@ class Reference(NamedTuple):
 
 class Level(NamedTuple):
     """What is known of an owner: its own controller, whether it names a queue, and whether it can be queued: its kind
-    is enabled and it has not ended.
+    is enabled and it has not ended. ``gone``: it was looked for, and does not exist.
     """
 
     uid: str
     above: Reference | None = None
     named: bool = False
     queueable: bool = False
+    gone: bool = False
 
 
 def reference(raw: dict[str, Any]) -> Reference | None:

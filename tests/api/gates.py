@@ -139,6 +139,9 @@ SHOWN: Final[dict[str, tuple[str, ...]]] = {
         f"{_PLACED}::test_a_cordoned_node_is_for_pods_that_tolerate_it_with_the_scheduler_library",
     ),
     "ShortWorkloadNames": (f"{_INTEGRATIONS}::test_short_workload_names",),
+    "SkipAncestorCheckForDeletedWorkloads": (
+        "tests/webhook/test_job_validation.py::test_a_job_that_is_deleted_after_its_owner_may_be_changed",
+    ),
     "SkipReassignmentForPodOwnedWorkloads": (f"{_GATES}::test_the_workload_of_a_pod_keeps_its_failed_node",),
     "SparkApplicationIntegration": ("tests/api/configuration/test_load.py::test_a_framework_may_need_a_feature_gate",),
     "TASAssignmentsEncodingByHostnamePrefix": (

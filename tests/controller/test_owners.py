@@ -108,7 +108,7 @@ def test_an_owner_is_read_only_if_something_above_it_may_be_queued() -> None:
 async def test_an_owner_that_cannot_be_read_ends_the_way_up(error: ApiError) -> None:
     owners, _ = owners_of(error)
     await learn(owners, SET)
-    assert owners.look("ns", SET) == Level("")
+    assert owners.look("ns", SET) == Level("", gone=isinstance(error, NotFound))
 
 
 DENIED = Forbidden(403, "Forbidden", "no")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
 from api.names import Annotation, Label
 from core.model import Raw
+from core.model.owner import Level
 from core.state.lookup import Lookup
 from tests.webhook.cluster import ask, cluster, job, review
 from webhook.settings import WebhookSettings
@@ -338,6 +340,35 @@ def test_gates_that_are_off_check_nothing() -> None:
     settings = WebhookSettings(gates={"AdmissionGatedBy": False, "TopologyAwareScheduling": False})
     new = job(annotations=annotated(gates=","), template=template(podset_slice_size="0"))
     assert refused(review(new), settings=settings) == ""
+
+
+GONE = Level("", gone=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "deleting", "refuses"),
+    [
+        (GONE, True, True),
+        (Level("another"), True, True),
+        (Level("u-o"), True, False),
+        (None, True, False),
+        (GONE, False, False),
+    ],
+)
+def test_a_job_that_is_deleted_after_its_owner_may_be_changed(
+    known: Level | None, deleting: bool, refuses: bool
+) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": "u-o", "controller": True}
+    old = job(labels={Label.QUEUE_NAME: "main"}, owner=owner, suspend=True)
+    if deleting:
+        old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    new = {**old, "metadata": {**old["metadata"], "annotations": {"a": "b"}}}
+    knows = replace(cluster(), owner=lambda namespace, above: known)
+    assert refused(review(new, old=old), knows=knows) == ""
+    off = WebhookSettings(gates={"SkipAncestorCheckForDeletedWorkloads": False})
+    told = refused(review(new, old=old), knows=knows, settings=off)
+    assert told.startswith("metadata.ownerReferences") == refuses, told
+    assert ("workload owner not found" in told) == refuses
 
 
 def test_v01s_annotation_is_honoured_with_a_warning_and_the_label_wins() -> None:
