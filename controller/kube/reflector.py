@@ -35,7 +35,7 @@ from controller.kube.errors import (
     from_status,
 )
 from controller.kube.flow.throttle import Throttle
-from controller.kube.size_limit import SizeLimit, Sizes
+from controller.kube.size_limit import SizeLimit, Sizes, length
 from controller.kube.store import Listing, Store, number_of
 
 T = TypeVar("T")
@@ -245,7 +245,7 @@ class Reflector(Generic[T]):
             async for page in pages:
                 for place, raw in enumerate(page["items"], start=1):
                     if sizes is not None and self._size_limit is not None:
-                        sizes.add(raw, self._size_limit.cost(self.resource.plural, raw), len(orjson.dumps(raw)))
+                        sizes.add(raw, self._size_limit.cost(self.resource.plural, raw), length(raw))
                     self.undecodable += not listing.add(raw)
                     if not place % DECODED_AT_ONCE:
                         await asyncio.sleep(0)

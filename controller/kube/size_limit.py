@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from sys import getsizeof
 from typing import Any
 
+import orjson
+
 from api.objects import Raw
 from controller.kube.errors import TooLarge
 from controller.kube.store import Pair
@@ -43,6 +45,14 @@ def cost(value: Any) -> int:
         elif type(each) is list:
             pending += each
     return total
+
+
+def length(raw: Raw) -> int:
+    """Returns how many bytes of JSON an object was; more, if it is nested deeper than the encoder writes."""
+    try:
+        return len(orjson.dumps(raw))
+    except TypeError:
+        return cost(raw)
 
 
 class Pool:

@@ -2,7 +2,7 @@ import pytest
 
 from api.objects import Raw
 from controller.kube.errors import TooLarge
-from controller.kube.size_limit import MEBIBYTE, SizeLimit
+from controller.kube.size_limit import MEBIBYTE, SizeLimit, length
 
 
 def named(name: object) -> Raw:
@@ -20,6 +20,15 @@ def test_the_objects_of_all_resources_count_together() -> None:
     limit.observe("jobs", "DELETED", named("a"), 40)
     limit.observe("jobs", "DELETED", named("unknown"), 40)
     assert limit.held == 50
+
+
+def test_an_object_that_is_read_and_is_too_deep_to_be_written_has_a_length() -> None:
+    """Of a worker cluster, whose tenants write it: decoders read a thousand levels, encoders write a fourth of them."""
+    deep: Raw = {}
+    for _ in range(900):
+        deep = {"f:a": deep}
+    assert length(deep) > len('{"f:a":}') * 900
+    assert length(named("a")) == len('{"metadata":{"namespace":"ns","name":"a"}}')
 
 
 def test_a_list_replaces_what_was_counted_of_its_resource() -> None:
