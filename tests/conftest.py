@@ -6,6 +6,7 @@ it carry `@pytest.mark.cluster`. The first run builds its programs, which is pri
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -35,6 +36,7 @@ os.environ.setdefault("GOGC", "400")
 os.environ.setdefault("GOMEMLIMIT", "2GiB")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False  # and so are the tests, with their assertions, which take as long as all imports
+gc.disable()  # until all tests are collected: what is made until then stays until the end
 
 
 collect_ignore = [] if LONG else ["cluster/test_cert_manager.py", "cluster/test_multikueue_operators.py"]
@@ -63,6 +65,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     real = {item.path for item in items if item.get_closest_marker("cluster")}
     shared = {item.path for item in items if "cluster" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: (item.path not in real, item.path in shared, order.get(item.path.name, len(order))))
+
+
+def pytest_collection_finish() -> None:
+    """Leaves the collected tests, two million objects, out of all later collections: each took a tenth of a second."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -25,6 +25,19 @@ def test_make_test_builds_them_before_pytest_begins() -> None:
     assert recipe.index("-m tests.tools") < recipe.index("-m pytest")
 
 
+def test_tests_are_compiled_once_before_the_processes_that_run_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_tests, "ROOT", tmp_path)
+    (tmp_path / "tests").mkdir()
+    files = [tmp_path / "tests" / f"test_{name}.py" for name in ("one", "two")]
+    for file in files:
+        file.write_text("def test_it() -> None:\n    assert 1 + 1 == 2\n")
+    assert of_tests.uncompiled(tmp_path) == files
+    of_tests.compile_tests()
+    assert of_tests.uncompiled(tmp_path) == []
+
+
 def test_no_test_runs_what_other_commands_build() -> None:
     names = [tool.name for module in of_tests.OTHER_COMMANDS for tool in module.tools]
     run = re.compile(rf'(ensure|run)\("({"|".join(names)})"')

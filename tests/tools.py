@@ -1,12 +1,15 @@
 """Builds the programs that the tests run, before them: ``python -m tests.tools``, the first step of `make test`.
 
 A test that needs a program builds it where it is missing, which takes minutes on all processors. On a machine where
-nothing is built yet that would happen inside of tests, beside others that then wait.
+nothing is built yet that would happen inside of tests, beside others that then wait. In a fresh clone the tests
+themselves are compiled, too: each process that runs tests reads all of them first, and would compile all of them.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 from devcluster import build
 from devcluster.errors import ClusterError
@@ -33,6 +36,7 @@ LONG_RUNS = (CERT_MANAGER,)
 """Only `make test-long` runs these."""
 OTHER_COMMANDS = (KIND,)
 """No test runs these: `make e2e` builds them."""
+ROOT = Path(__file__).parents[1]
 
 
 def missing(modules: tuple[Module, ...]) -> list[Module]:
@@ -68,7 +72,28 @@ def main() -> int:
     except ClusterError as error:
         print(error, file=sys.stderr)
         return 1
+    compile_tests()
     return _fetch_browser()
+
+
+def uncompiled(directory: Path) -> list[Path]:
+    """Returns the files of tests below a directory that pytest has not compiled yet, with its assertions."""
+    tag = f"{sys.implementation.cache_tag}-pytest-*.pyc"
+    return [
+        each
+        for each in sorted(directory.rglob("test_*.py"))
+        if not [*(each.parent / "__pycache__").glob(f"{each.stem}.{tag}")]
+    ]
+
+
+def compile_tests() -> None:
+    """Compiles the tests in two processes, if it was not done yet. What does not compile is reported by `pytest`."""
+    files = uncompiled(ROOT / "tests")
+    words = (sys.executable, "-m", "pytest", "--collect-only", "-p", "no:xdist", "-p", "no:cacheprovider")
+    halves = [half for half in (files[::2], files[1::2]) if half]
+    running = [subprocess.Popen([*words, *half], cwd=ROOT, stdout=subprocess.DEVNULL) for half in halves]
+    for process in running:
+        process.wait()
 
 
 def _fetch_browser() -> int:
