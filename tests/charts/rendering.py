@@ -33,7 +33,7 @@ def rendered(given: Raw | None = None, *, namespace: str = "queues", served: str
 
 def documents(text: str) -> list[Raw]:
     """Returns the objects of a rendered text."""
-    return [document for document in yaml.safe_load_all(text) if document]
+    return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 
 
 def refusal(given: Raw, name: str = "helm") -> str:

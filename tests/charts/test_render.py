@@ -24,7 +24,7 @@ def render(namespace: str = "queues", served: str = "", set_values: str = "", **
     settings += ["--set", set_values] if set_values else []
     done = helm("template", "seiretsu", str(CHART), "--namespace", namespace, *settings, *served.split())
     assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return [document for document in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if document]
 
 
 def in_order(documents: list[Raw]) -> list[Raw]:
