@@ -94,7 +94,8 @@ class Keeper:
         pause = 0.0
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), PASS_EVERY - pause)
+                async with asyncio.timeout(PASS_EVERY - pause):
+                    await self._woken.wait()
             pause = min(max(PAUSE_GROWTH * pause, FIRST_PAUSE), PASS_EVERY) if self._woken.is_set() else 0.0
             self._woken.clear()
             try:

@@ -49,6 +49,12 @@ class ClusterState:
         self.raws: dict[Key, Raw] = {}
         """The objects of the workloads."""
 
+    def enter_workloads(self) -> None:
+        """Enters the workloads that have not finished into State, when all other objects are in it."""
+        for workload in self.workloads:
+            if not workload.holds(names.Condition.FINISHED):
+                self.state.set_workload(workload.key, workload)
+
     def add(self, raw: Raw) -> None:
         """Enters one object; Workloads after all others, because they are read by LimitRanges and the like. A namespace
         that is not among the objects exists all the same.

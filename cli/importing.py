@@ -19,7 +19,6 @@ from api import quantity, resources, syntax
 from api.objects import Raw, Resource, key_of
 from cli import live, named, target
 from cli.import_writes import ChangedError, ImportWriter, NotBegunError, Rate, failure
-from cli.learned import entered
 from cli.manifests import Document
 from cli.scenario import LIVE
 from cli.table import columns
@@ -198,7 +197,7 @@ def _written(
 
 def _world(objects: Iterable[Raw], chosen: ConfiguredRules) -> World:
     world = World([Document(raw, LIVE) for raw in objects], chosen)
-    entered(world)
+    world.enter_workloads()
     return world
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from api.names import Condition
 from api.objects import Key
 from api.resources import CONFIG_MAPS
-from cli.cluster_state import ClusterState
 from cli.reader import Reader
 from cli.target import reached
 from controller.kube.config import Connection
@@ -64,14 +63,6 @@ def learned(workloads: Iterable[Workload]) -> LearnedRunTimes:
         if seconds is not None:
             found.add(workload, seconds)
     return found
-
-
-def entered(cluster: ClusterState, known: Remembered = NOTHING) -> RunTimes:
-    """Enters the workloads of a cluster into its State, and returns how long they run."""
-    for workload in cluster.workloads:
-        if not workload.holds(Condition.FINISHED):
-            cluster.state.set_workload(workload.key, workload)
-    return known.run_times(cluster.workloads)
 
 
 def assumption(rests: Iterable[RunTime]) -> str:

@@ -18,7 +18,7 @@ import typer
 from api.names import Kind
 from api.objects import Raw
 from cli import learned, live, named, scenario, target
-from cli.learned import NOTHING, Remembered, entered
+from cli.learned import NOTHING, Remembered
 from cli.manifests import Document
 from cli.scenario import Scenario
 from cli.target import As, AsGroup, Context, Kubeconfig
@@ -115,7 +115,7 @@ def plan(
     made = changes(before.objects, files.objects)
     was, learned_times = _situation(before.objects, chosen, now, known)
     world = World(after.objects, chosen)
-    entered(world)
+    world.enter_workloads()
     then = _with_classes(_about(world, now), before.objects, files.objects)
     found = effects(was, then)
     times = run_times or learned_times
@@ -129,8 +129,8 @@ def _situation(
     objects: Iterable[Document], chosen: ConfiguredRules, now: float, known: Remembered
 ) -> tuple[Situation, RunTimes]:
     world = World([Document(each.raw, scenario.LIVE) for each in objects], chosen)
-    run_times = entered(world, known)
-    return _about(world, now), run_times
+    world.enter_workloads()
+    return _about(world, now), known.run_times(world.workloads)
 
 
 def _about(world: World, now: float) -> Situation:

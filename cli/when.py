@@ -21,7 +21,7 @@ from api.objects import key_of
 from cli import explain, learned, live, named, scenario, target
 from cli.cluster_state import ClusterState
 from cli.explained import hidden
-from cli.learned import NOTHING, Remembered, entered
+from cli.learned import NOTHING, Remembered
 from cli.reader import Reader
 from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
 from cli.world import ConfiguredRules, rules_of_cluster
@@ -140,7 +140,8 @@ def when(
             return When(job, how, f"at {state['lastTransitionTime']}")  # type: ignore[arg-type]
     if not found.hides(*explain.JUDGED_BY):
         cluster = _entered(found.objects, chosen)
-        run_times = entered(cluster, before)
+        cluster.enter_workloads()
+        run_times = before.run_times(cluster.workloads)
         start = _forecast(cluster, key_of(workload), now, constant(run_for) if run_for is not None else run_times)
         return _simulated(start, job, run_for)
     return _estimated(found, job, workload, now)

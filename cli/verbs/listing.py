@@ -25,6 +25,7 @@ from core.jobs.owners import KNOWN
 from core.wire.timestamps import epoch
 
 STATUSES: Final = ("all", "pending", "quotareserved", "admitted", "finished")
+_VERSION: Final = f"/apis/{visibility.GROUP}/{visibility.VERSIONS[0]}"
 MOST_STANDINGS: Final = 50
 """Of so many LocalQueues it is asked when their workloads start."""
 MOST_TYPE: Final = 20
@@ -312,16 +313,24 @@ def _cluster_queues_of(opened: Session, found: list[Raw]) -> dict[Key, str]:
     return {key_of(each): str(each["spec"].get("clusterQueue", "")) for each in queues}
 
 
+def _queues_with_waiting(found: list[Raw]) -> list[Key]:
+    """The LocalQueues in which any of the workloads wait; their names may be empty."""
+    waiting = [each for each in found if status_of(each) == "pending"]
+    return sorted({Key(each["metadata"]["namespace"], each["spec"].get("queueName", "")) for each in waiting})
+
+
+def _path_of(local_queue: Key) -> str:
+    """Where the visibility API has a LocalQueue."""
+    return f"{_VERSION}/namespaces/{local_queue.namespace}/localqueues/{local_queue.name}"
+
+
 def _starts(opened: Session, found: list[Raw]) -> dict[Key, str]:
     """When each waiting workload starts, as the server forecasts it: of the first workloads of each LocalQueue, and of
     no more than a number of LocalQueues, because each is a call.
     """
     starts: dict[Key, str] = {}
-    waiting = [each for each in found if status_of(each) == "pending"]
-    queues = sorted({Key(each["metadata"]["namespace"], each["spec"].get("queueName", "")) for each in waiting})
-    for key in [each for each in queues if each.name][:MOST_STANDINGS]:
-        path = f"/apis/{visibility.GROUP}/{visibility.VERSIONS[0]}/namespaces/{key.namespace}/localqueues/{key.name}"
-        query = {"limit": str(visibility.MAX_STANDING_LIMIT)}
+    query = {"limit": str(visibility.MAX_STANDING_LIMIT)}
+    for path in [_path_of(each) for each in _queues_with_waiting(found) if each.name][:MOST_STANDINGS]:
         try:
             items = opened.client.get(f"{path}/{visibility.STANDING}", query).get("workloads") or []
         except ApiError as error:
@@ -339,15 +348,13 @@ def _positions(opened: Session, found: list[Raw], of_queues: Mapping[Key, str]) 
     read it, there is none.
     """
     places: dict[Key, int] = {}
-    waiting = [each for each in found if status_of(each) == "pending"]
-    queues = sorted({Key(each["metadata"]["namespace"], each["spec"].get("queueName", "")) for each in waiting})
-    version = f"/apis/{visibility.GROUP}/{visibility.VERSIONS[0]}"
+    queues = _queues_with_waiting(found)
     if not opened.where:
         paths = [
-            f"{version}/clusterqueues/{name}" for name in sorted({of_queues.get(key, "") for key in queues} - {""})
+            f"{_VERSION}/clusterqueues/{name}" for name in sorted({of_queues.get(key, "") for key in queues} - {""})
         ]
     else:
-        paths = [f"{version}/namespaces/{key.namespace}/localqueues/{key.name}" for key in queues if key.name]
+        paths = [_path_of(key) for key in queues if key.name]
     for path in paths:
         offset = 0
         while True:

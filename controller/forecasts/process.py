@@ -80,7 +80,8 @@ class WorkerProcess:
         """Sends a message, and leaves the event loop to others."""
         for part in encoded(message):
             self._write.write(part)
-        await asyncio.wait_for(self._write.drain(), ANSWER_SECONDS)
+        async with asyncio.timeout(ANSWER_SECONDS):  # in Python 3.11 ``wait_for`` loses that it is cancelled
+            await self._write.drain()
         await asyncio.sleep(0)
 
     async def send_in_parts(self, message: Callable[[list[Item]], object], items: Sequence[Item]) -> None:

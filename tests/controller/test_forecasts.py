@@ -222,6 +222,22 @@ async def test_an_error_while_a_forecast_is_entered_ends_nothing(monkeypatch: py
     assert failed.is_set()
 
 
+async def test_who_sends_all_the_time_can_be_cancelled_at_any_moment() -> None:
+    async def sends(process: WorkerProcess) -> None:
+        for _ in range(100):
+            await process.send("a message")
+
+    process = await WorkerProcess.start((sys.executable, "-c", "import sys; sys.stdin.buffer.read()"))
+    for moment in range(5):
+        task = asyncio.create_task(sends(process))
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await process.end()
+
+
 async def test_an_arena_that_is_new_gets_a_first_answer_before_any_gets_a_better_one() -> None:
     place = Place()
     sent = place.without_a_process()

@@ -21,7 +21,7 @@ from app.access import User
 from app.standing import Standings
 from cli import explain
 from cli.cluster_state import ClusterState
-from cli.learned import NOTHING, entered
+from cli.learned import NOTHING
 from cli.live import Seen
 from cli.manifests import Document
 from cli.scenario import LIVE, Scenario
@@ -151,7 +151,8 @@ class Server:
         for raw in (*sorted(world.objects, key=lambda raw: raw["kind"] == "Workload"), *more):
             self.cluster.add(raw)
         self.cluster.state.set_namespace("ns", {})
-        self.run_times = entered(self.cluster)
+        self.cluster.enter_workloads()
+        self.run_times = NOTHING.run_times(self.cluster.workloads)
         self.state = self.cluster.state
         self.starts: dict[Key, StartForecast] = {}
         self.newcomers: dict[Kind, StartForecast] = {}
