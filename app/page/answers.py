@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -23,7 +23,6 @@ from core.explain.parts import job_name
 from core.forecast.run_times import RunTimes
 from core.page import overview, queue
 from core.queue.queue import QueueEntry
-from core.quota.usage import Reservation
 from core.state.lookup import Lookup
 from core.state.orders import Order, Orders
 from core.state.queue_status import holders, reservations
@@ -151,7 +150,7 @@ class PageAnswers:
         target = await self._target(rights, name, local_queue)
         state = self.lookup.state
         held = reservations(state, target) if local_queue is None else holders(state, local_queue)
-        chosen: Sequence[Reservation] = queue.in_order_of_start(held)[page.offset : page.offset + page.limit]
+        chosen = (await in_pieces(queue.latest(held, page.offset + page.limit)))[page.offset :]
         sight = await rights.sight(each.workload.key.namespace for each in chosen)
         async with self._one_at_a_time:
             now = self._clock()

@@ -94,7 +94,7 @@ class JobAnswers:
             **(asks(workload) if workload is not None else {}),
             "cluster": workload.cluster_name if workload is not None else "",
             "standing": standing,
-            "timeline": told if told is not None else story.timeline(raw, self._named, sight),
+            "timeline": told if told is not None else await self._timeline(raw, sight),
             "events": events,
             "yaml": text,
             "placed": _placed(workload),
@@ -144,9 +144,23 @@ class JobAnswers:
             return sight
         return replace(sight, namespaces=frozenset({*sight.namespaces, key.namespace}))
 
-    def _named(self, uid: str) -> Key | None:
-        """Returns the Workload with a uid. Costs the number of Workloads that have the same job, or all of them."""
-        return next((key for key, each in self.caches.decoded.items() if each.uid == uid), None) if uid else None
+    async def _timeline(self, raw: Raw, sight: Sight) -> list[Raw]:
+        """Returns the story that a Workload itself tells; whom it names is looked for among all, in pieces."""
+        wanted = set[str]()
+        found = story.timeline(raw, wanted.add, sight)
+        wanted.discard("")
+        return found if not wanted else story.timeline(raw, (await in_pieces(self._with_uids(wanted))).get, sight)
+
+    def _with_uids(self, wanted: set[str]) -> Generator[None, None, dict[str, Key]]:
+        found: dict[str, Key] = {}
+        for number, (key, each) in enumerate(tuple(self.caches.decoded.items())):
+            if number % SCANNED == SCANNED - 1:
+                yield
+            if each.uid in wanted:
+                found[each.uid] = key
+                if len(found) == len(wanted):
+                    break
+        return found
 
     async def _events(self, rights: Rights, raw: Raw) -> list[Raw] | None:
         """Returns the events on the Workload and its job; None if the user may not list them, or they are not read."""

@@ -6,7 +6,9 @@ reader may see workloads of several namespaces, and those that he may not see ar
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Generator, Sequence
+from itertools import islice
 from typing import Final
 
 from api import quantity
@@ -24,6 +26,8 @@ from core.state.state import State
 
 STEP: Final = 4
 """So many workloads are described between two pauses."""
+SORTED: Final = 500
+"""So many workloads are put in order between two pauses: less than a millisecond."""
 Steps = Generator[None, None, list[Raw]]
 ForecastOf = Callable[[Key], StartForecast | None]
 JobOf = Callable[[Key], str]
@@ -109,9 +113,21 @@ def running(held: Sequence[Reservation], sight: Sight, run_times: RunTimes | Non
     return found
 
 
-def in_order_of_start(held: Sequence[Reservation]) -> list[Reservation]:
-    """Returns workloads that hold quota, the one that got it last first."""
-    return sorted(held, key=lambda each: (-since(each), each.workload.key))
+def latest(held: Sequence[Reservation], count: int) -> Generator[None, None, list[Reservation]]:
+    """Returns so many workloads that hold quota, the one that got it last first. Yields between two parts."""
+    parts = []
+    for place in range(0, len(held), SORTED):
+        parts.append(sorted(held[place : place + SORTED], key=_latest_first))
+        yield
+    merged, found = heapq.merge(*parts, key=_latest_first), list[Reservation]()
+    while part := list(islice(merged, min(SORTED, count - len(found)))):
+        found += part
+        yield
+    return found
+
+
+def _latest_first(held: Reservation) -> tuple[float, Key]:
+    return -since(held), held.workload.key
 
 
 def since(held: Reservation) -> float:

@@ -8,7 +8,7 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -462,3 +462,22 @@ async def test_without_a_history_use_over_time_says_what_to_do(cluster: PagedClu
         404,
         "there is no history: an administrator must set history.enabled",
     )
+
+
+async def test_whom_a_story_names_is_looked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = 0
+
+    async def counted(steps: Generator[None, None, Any]) -> Any:
+        nonlocal pauses
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+            pauses += 1
+
+    monkeypatch.setattr("app.page.jobs.SCANNED", 1)
+    monkeypatch.setattr("app.page.jobs.in_pieces", counted)
+    found = (await Browser(example()).get("/api/namespaces/weather/workloads/job-forecast")).json()
+    assert any("genomics/job-align-0" in each["text"] for each in found["timeline"])
+    assert pauses >= 3, "it is not looked for in one turn"
