@@ -193,6 +193,8 @@ class Process(Client):
         params: Mapping[str, str] | None = None,
         body: Body | None = None,
         content_type: str = "application/json",
+        *,
+        largest: int | None = None,
     ) -> Raw:
         if "dryRun" in (params or {}):
             return {"metadata": {"finalizers": [Finalizer.RESOURCE_IN_USE]}}

@@ -105,6 +105,20 @@ async def test_a_list_is_read_in_pages_and_its_items_say_what_they_are(
     assert len(proxy.seen) == 3
 
 
+async def test_pages_that_are_too_large_are_read_with_fewer_objects(
+    client: Client, server: StandIn, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant can make each object as large as the API server allows: hundreds of them do not fit into memory."""
+    monkeypatch.setattr("controller.kube.client.LARGEST_PAGE", 20_000)
+    for number in range(40):
+        server.put(f"{PATH}/t{number:04}", {"spec": "x" * (10_000 if 15 <= number < 20 else 10)})
+    listed = await client.list(THINGS)
+    assert [item["metadata"]["name"] for item in listed["items"]] == [f"t{n:04}" for n in range(40)]
+    server.put(f"{PATH}/larger", {"spec": "x" * 20_000})
+    with pytest.raises(TooLarge):
+        await client.list(THINGS)
+
+
 async def test_a_page_token_that_expired_is_gone(client: Client, server: StandIn, proxy: FaultProxy) -> None:
     for number in range(600):
         server.put(f"{PATH}/t{number:04}", {})
