@@ -10,6 +10,7 @@ Separate from ``core.quota.tree``, which knows quota alone.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -67,15 +68,22 @@ class Arena:
 
     def fits(self, node: QueueNode, usage: Usage) -> bool:
         """Whether a workload of a ClusterQueue could use so much more, as usage is now."""
+        return self.fits_further(node, usage) and node.fits(usage.quota)
+
+    def fits_further(self, node: QueueNode, usage: Usage) -> bool:
+        """``fits`` without quota."""
         for capacity, amounts in self._limiting(usage) if usage.further else ():
             if not capacity.fits(node.name, amounts):
                 return False
-        return node.fits(usage.quota)
+        return True
 
-    def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
+    def prepare(self, workload: Workload, cluster_queue: str) -> Iterable[None]:
         """Works out in steps what ``place`` needs for a workload of a ClusterQueue."""
-        for kind in self.kinds:
-            yield from self.further[kind.name].prepare(workload, cluster_queue)
+        if len(self.kinds) == 1:
+            return self.further[self.kinds[0].name].prepare(workload, cluster_queue)
+        return itertools.chain.from_iterable(
+            self.further[kind.name].prepare(workload, cluster_queue) for kind in self.kinds
+        )
 
     def place(
         self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False

@@ -11,7 +11,7 @@ and the model.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
@@ -87,7 +87,7 @@ class FurtherCapacity(Capacity[Hashable], Protocol):
         replaces does not count when this is called.
         """
 
-    def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
+    def prepare(self, workload: Workload, cluster_queue: str) -> Iterable[None]:
         """Works out in steps what ``place`` needs for a workload of a ClusterQueue and would take long to work out, so
         that ``place`` itself, which is one step, takes little time.
         """

@@ -43,6 +43,7 @@ from core.quota.members import Member, Members, Selected, members
 from core.quota.reservations import put
 from core.quota.usage import Reservation, Usage
 from core.topology import Asked, Domains, Misfit, Options, has_room, is_known, place, place_one, prepare, replacement
+from core.topology.counts import requests_of
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree, tolerable
 from core.topology.spread import Spread, unit
@@ -71,30 +72,47 @@ class _Rules(NamedTuple):
 
 
 class _Known(Struct, gc=False):
-    """What was worked out for workloads with one pod set and nothing that few have: where it is placed, and the last
-    assignment that this gave. Many that wait ask the same.
+    """What was worked out for workloads with one pod set and nothing that few have: in which flavor it is placed, and
+    as what. Many that wait ask the same.
     """
 
     pod_sets: tuple[PodSet, ...]
     rules: _Rules
-    proposed: PodSetAssignment
+    proposed: tuple[PodSetAssignment, ...]
     flavor: str
     asked: Asked
-    last: PodSetAssignment | None = None
+    requests: tuple[tuple[str, int], ...]
+    """Those of one pod, as in ``Place``."""
+    last: tuple[PodSetAssignment, ...] | None = None
 
     def holds(self, workload: Workload, admission: Admission, rules: _Rules) -> bool:
         """Whether it was worked out for what is proposed for a workload."""
-        return self.pod_sets is workload.pod_sets and self.rules is rules and admission.pod_sets == (self.proposed,)
+        if self.pod_sets is not workload.pod_sets or self.rules is not rules:
+            return False
+        return self.proposed is admission.pod_sets or self.proposed == admission.pod_sets
 
-    def completed(self, admission: Admission, topology: TopologyAssignment) -> Admission:
-        """Returns the admission with these domains."""
-        if self.last is None or self.last.topology is not topology:
-            self.last = replace(self.proposed, topology=topology)
-        return Admission(admission.cluster_queue, (self.last,))
+    def completed(self, topology: TopologyAssignment) -> tuple[PodSetAssignment, ...]:
+        """Returns the pod sets with these domains."""
+        if self.last is None or self.last[0].topology is not topology:
+            self.last = (replace(self.proposed[0], topology=topology),)
+        return self.last
+
+
+class _Placed(Struct, gc=False):
+    """Where the last workload was placed: equal ones get the same domains as long as nothing changes, and then so many
+    more as are ``left``, one after the other, while only their ``amounts`` are added. ``left`` is -1 until an equal one
+    asks after something was added: until then ``amounts`` are the first that were.
+    """
+
+    known: _Known
+    pod_sets: tuple[PodSetAssignment, ...]
+    amounts: Amounts = {}
+    left: int = -1
 
 
 MOST_KNOWN: Final = 1000
 """So many are kept for an arena."""
+MOST_PREPARED: Final = 4
 
 
 class NodeChange(NamedTuple):
@@ -161,7 +179,7 @@ class PlacementKind:
             pod_sets = pod_sets or {pod_set.name: pod_set for pod_set in workload.pod_sets}
             if given.name not in pod_sets:
                 continue
-            requests = tuple(sorted(pod_sets[given.name].on_node.items()))
+            requests = _of_pod(pod_sets[given.name])
             for flavor in sorted(set(given.flavors.values())):  # those without topology are ignored where it is counted
                 for domain in given.topology.domains:
                     key = Place(flavor, domain.values, requests)
@@ -230,7 +248,18 @@ class PlacementKind:
 class PlacementCapacity:
     """The domains of the flavors of an arena, with usage."""
 
-    __slots__ = ("_domains", "_known", "_members", "_options", "_policy", "_rules", "_together")
+    __slots__ = (
+        "_domains",
+        "_known",
+        "_members",
+        "_options",
+        "_placed_last",
+        "_policy",
+        "_prepared",
+        "_refused",
+        "_rules",
+        "_together",
+    )
 
     def __init__(
         self,
@@ -252,6 +281,13 @@ class PlacementCapacity:
         self._together = together if together is not None else _together(policy, domains)
         self._members = those if those is not None else Members()
         self._known = known if known is not None else {}
+        self._placed_last: _Placed | None = None
+        self._prepared: dict[int, tuple[tuple[PodSet, ...], _Rules]] = {}
+        """By identity the pod sets that were prepared last, each of one pod set, with the rules of their ClusterQueue.
+        They are so few that their counts are not dropped meanwhile (``core.topology.counts``).
+        """
+        self._refused: dict[int, Amounts] = {}
+        """By identity the amounts that did not fit. Those never fit until something is removed."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PlacementCapacity) and self.usage() == other.usage() and self._rules == other._rules
@@ -279,16 +315,49 @@ class PlacementCapacity:
 
     def add(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> None:
         """Counts pods; those on a domain without nodes are ignored."""
+        last = self._placed_last
+        if last is not None:
+            if last.left > 0 and (last.amounts is amounts or last.amounts == amounts):
+                last.left -= 1
+            elif last.left < 0 and not last.amounts:
+                last.amounts = amounts
+            else:
+                self._placed_last = None
         for place_, count in amounts.items():
+            if count < 0:
+                self._refused.clear()
             self._count(place_, count)
+
+    def _again(self, last: _Placed) -> bool:
+        """Whether one more workload as the last one gets the same domains."""
+        if last.left < 0 and last.amounts:
+            last.left = self._times(last, last.amounts)
+        return last.left != 0
+
+    def _times(self, last: _Placed, added: Amounts) -> int:
+        """How many more of them the one domain of the last workload holds, if only its own amounts were added: none of
+        them is placed elsewhere before (``core.topology.place.place_one``). With some gates that is not so.
+        """
+        topology, known, options = last.pod_sets[0].topology, last.known, self._options
+        if topology is None or len(topology.domains) > 1 or len(added) > 1:
+            return 0
+        if options.elastic or options.balanced or options.preferred_affinity:
+            return 0
+        domains, domain = self._domains[known.flavor], topology.domains[0]
+        if added != {Place(known.flavor, domain.values, known.requests): domain.count}:
+            return 0
+        free = domains.times(domains.tree.numbers[domain.values], requests_of(known.asked.per_pod))
+        return max(0, free // domain.count)
 
     def remove(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> None:
         """Undoes ``add``."""
+        self._changed()
         for place_, count in amounts.items():
             self._count(place_, -count)
 
     def refill(self, held: Iterable[tuple[str, Amounts]], before: FurtherCapacity | None) -> None:
         """Counts what workloads hold; only on the leaves that were not there before, if the flavors are the same."""
+        self._changed()
         new = self._taken_over(before) if isinstance(before, PlacementCapacity) else None
         if new is None:
             for cluster_queue, amounts in held:
@@ -316,10 +385,17 @@ class PlacementCapacity:
         """From now on the nodes of these flavors are those of these trees; what is used stays. Domains that are about
         to be made again, because their flavor's were, are left as they are.
         """
+        self._changed()
         for name, tree in trees.items():
             domains = self._domains.get(name)
             if domains is not None and domains.tree.numbers is tree.numbers:
                 domains.adopt(tree)
+
+    def _changed(self) -> None:
+        """What is used, or there is in total, is not only more than before: nothing that is known of it holds."""
+        self._placed_last = None
+        self._prepared.clear()
+        self._refused.clear()
 
     def fits(self, cluster_queue: str, amounts: Mapping[Hashable, int]) -> bool:
         """Whether so many more pods fit on each domain, all pod sets together. A domain without nodes has no room.
@@ -330,7 +406,7 @@ class PlacementCapacity:
         if len(amounts) == 1:
             ((key, count),) = amounts.items()
             if isinstance(key, Place):
-                return count < 0 or key.flavor not in self._domains or self._has(key, _need({}, key, count))
+                return count < 0 or key.flavor not in self._domains or self._fits_alone(amounts, key, count)
         needed: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
         asked: list[tuple[Place, dict[str, int]]] = []
         for key, count in amounts.items():
@@ -348,6 +424,20 @@ class PlacementCapacity:
             if count >= 0:
                 asked.append((key, total))
         return all(self._has(key, total) for key, total in asked)
+
+    def _fits_alone(self, amounts: Mapping[Hashable, int], key: Place, count: int) -> bool:
+        """``fits`` for pods of one shape on one domain. Many heads of a cycle ask this for the same amounts."""
+        last = self._placed_last
+        if last is not None and last.amounts is amounts and last.left > 0:
+            return True
+        if id(amounts) in self._refused:
+            return False
+        if self._has(key, _need({}, key, count)):
+            return True
+        if len(self._refused) >= MOST_KNOWN:
+            self._refused.clear()
+        self._refused[id(amounts)] = amounts
+        return False
 
     def _has(self, key: Place, needed: Requests) -> bool:
         """Whether the domain of a place has what is needed there of the resources that its pods request."""
@@ -367,21 +457,33 @@ class PlacementCapacity:
             for name, domains in self._domains.items()
         }
 
-    def prepare(self, workload: Workload, cluster_queue: str) -> Iterator[None]:
+    def prepare(self, workload: Workload, cluster_queue: str) -> Iterable[None]:
         """Counts in steps how many of the pods each domain holds, where there are many nodes."""
         rules = self._rules.get(cluster_queue)
         if rules is None or rules.elsewhere:
-            return
-        wanted = [each for each in workload.pod_sets if rules.only or asks(each.topology)]
-        for name, domains in self._domains.items() if wanted else ():
-            if name not in rules.flavors or not domains.is_large:
-                continue
-            if len(wanted) == 1 and not workload.checks:
-                implied = not asks(wanted[0].topology)
-                if is_known(domains, wanted[0], self._options, implied=implied):
-                    continue
-            asked = [_pods(workload, pod_set, pod_set.count) for pod_set in wanted]
-            yield from prepare(domains, asked, self._options)
+            return ()
+        pod_sets = workload.pod_sets
+        plain = len(pod_sets) == 1 and not workload.checks
+        last = self._prepared.get(id(pod_sets)) if plain else None
+        if last is not None and last[0] is pod_sets and last[1] is rules:
+            return ()
+        if not plain or len(self._prepared) >= MOST_PREPARED:
+            self._prepared.clear()
+        if plain:
+            self._prepared[id(pod_sets)] = pod_sets, rules
+        wanted = [each for each in pod_sets if rules.only or asks(each.topology)]
+        if not wanted:
+            return ()
+        large = [each for name, each in self._domains.items() if each.is_large and name in rules.flavors]
+        if plain:
+            implied = not asks(wanted[0].topology)
+            large = [each for each in large if not is_known(each, wanted[0], self._options, implied=implied)]
+        return self._counting(workload, wanted, large) if large else ()
+
+    def _counting(self, workload: Workload, wanted: list[PodSet], large: list[Domains]) -> Iterator[None]:
+        asked = [_pods(workload, pod_set, pod_set.count) for pod_set in wanted]
+        for each in large:
+            yield from prepare(each, asked, self._options)
 
     def place(
         self, workload: Workload, admission: Admission, *, replaced: Reservation | None = None, empty: bool = False
@@ -395,11 +497,15 @@ class PlacementCapacity:
         if rules is None:
             return admission
         plain = replaced is None and not empty and workload.rare is COMMON
+        last = self._placed_last if plain else None
+        if last is not None and last.known.holds(workload, admission, rules) and self._again(last):
+            return Admission(admission.cluster_queue, last.pod_sets)
         known = self._known.get(id(workload.pod_sets)) if plain else None
         if known is not None and known.holds(workload, admission, rules):
             topology = place_one(self._domains[known.flavor], known.asked, self._options)
             if not isinstance(topology, Misfit):
-                return known.completed(admission, topology)
+                self._placed_last = _Placed(known, known.completed(topology))
+                return Admission(admission.cluster_queue, self._placed_last.pod_sets)
         asked, delayed = self._asked(workload, admission, rules, replaced)
         if isinstance(asked, Shortage):
             return asked
@@ -409,7 +515,9 @@ class PlacementCapacity:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             ((flavor, (pods,)),) = asked.items()
-            self._known[id(workload.pod_sets)] = _Known(workload.pod_sets, rules, admission.pod_sets[0], flavor, pods)
+            requests = _of_pod(pods.pod_set)
+            known = _Known(workload.pod_sets, rules, admission.pod_sets, flavor, pods, requests)
+            self._known[id(workload.pod_sets)] = known
         if replaced is None or "topology" not in replaced.usage.further:
             found = self._placed(workload, asked, empty=empty)
         else:
@@ -558,6 +666,11 @@ def _rules(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], checks: M
         if controller == PROVISIONING_REQUEST_CONTROLLER:
             provisioned |= rule.on_flavors or every
     return _Rules(every, topology_only(queue, flavors), elsewhere, frozenset(provisioned))
+
+
+def _of_pod(pod_set: PodSet) -> tuple[tuple[str, int], ...]:
+    """What one pod uses on its node, in order."""
+    return tuple(sorted(pod_set.on_node.items()))
 
 
 def _need(total: dict[str, int], key: Place, count: int) -> dict[str, int]:

@@ -196,5 +196,9 @@ def reservation(
 
 def further_usage(workload: Workload, admission: Admission, kinds: Iterable[CapacityKind]) -> Mapping[str, Amounts]:
     """Returns what a workload uses with an admission of each of these kinds of capacity; only those it uses at all."""
-    found = {kind.name: amounts for kind in kinds if (amounts := kind.amounts(workload, admission))}
+    found: dict[str, Amounts] = {}
+    for kind in kinds:
+        amounts = kind.amounts(workload, admission)
+        if amounts:
+            found[kind.name] = amounts
     return found or _NOTHING

@@ -319,9 +319,14 @@ class _Cycle:
         """Whether the head fits; nominates it again, in the flavors it had, if its quota is free, but what it was to
         use of other capacities is not. None if it was nominated again, and that is not known.
         """
-        if self._fits(entry, preempted):
+        if not preempted and not entry.targets:
+            if not entry.node.fits(entry.usage.quota):
+                return False
+            if entry.arena.fits_further(entry.node, entry.usage):
+                return True
+        elif self._fits(entry, preempted):
             return True
-        if not self._when_gone(entry, preempted, lambda: entry.node.fits(entry.usage.quota)):
+        elif not self._when_gone(entry, preempted, lambda: entry.node.fits(entry.usage.quota)):
             return False
         if self.policy.topology is not None and not self.policy.topology.recompute:
             entry.preemptor.short = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec import field as struct_field
@@ -239,11 +240,22 @@ def proposal(node: QueueNode, assignment: Assignment) -> Admission:
         return assignment.proposed
     pod_sets = []
     for assigned in assignment.pod_sets:
-        flavors = {resource: choice.fr.flavor for resource, choice in assigned.choices.items()}
-        usage = {resource: assigned.requests.get(resource, 0) for resource in flavors}
-        pod_sets.append(PodSetAssignment(assigned.name, flavors, usage, assigned.count))
-    assignment.proposed = Admission(node.name, tuple(pod_sets))
+        flavors = tuple([(resource, choice.fr.flavor) for resource, choice in assigned.choices.items()])
+        usage = tuple([(resource, assigned.requests.get(resource, 0)) for resource, _ in flavors])
+        pod_sets.append((assigned.name, flavors, usage, assigned.count))
+    assignment.proposed = Admission(node.name, _pod_sets(tuple(pod_sets)))
     return assignment.proposed
+
+
+_Given = tuple[str, tuple[tuple[str, str], ...], tuple[tuple[str, int], ...], int]
+
+
+@lru_cache(maxsize=4096)
+def _pod_sets(given: tuple[_Given, ...]) -> tuple[PodSetAssignment, ...]:
+    """Pod sets by name, flavors, usage and count. Equal ones are one value, whatever their ClusterQueue, so that
+    further capacities see by identity what they have placed before.
+    """
+    return tuple(PodSetAssignment(name, dict(flavors), dict(usage), count) for name, flavors, usage, count in given)
 
 
 def as_reserved(workload: Workload) -> Admission | None:

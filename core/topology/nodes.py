@@ -255,6 +255,11 @@ class Domains:
                 return False
         return where.present
 
+    def times(self, leaf: int, needed: Iterable[tuple[str, int]]) -> int:
+        """How many times so much is free on a leaf; each resource is needed."""
+        used, capacity = self.used(leaf), self.tree.leaves[leaf].capacity
+        return min((capacity.get(name, 0) - used.get(name, 0)) // amount for name, amount in needed)
+
     @property
     def pages(self) -> list[list[Requests]]:
         """What is used on each leaf, in pages of ``PAGE`` leaves. For reading; a page is replaced when it changes."""

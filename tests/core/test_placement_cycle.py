@@ -41,6 +41,7 @@ from core.model import (
 )
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.model.workload import replace
+from core.quota.capacity import Amounts
 from core.quota.placement import PlacementCapacity
 from core.scheduling.cycle import schedule
 from core.state.drain import drain, drain_in_steps
@@ -446,6 +447,52 @@ def test_equal_heads_that_fill_one_node_after_another_need_a_search_for_each_nod
     decided = schedule(found.snapshot(), found.heads(NOW), found.policy, NOW).decisions
     assert Counter(name for each in decided for name in domains(each)) == {"n0": 10, "n1": 10, "n2": 10, "n3": 10}
     assert len(searched) == 4
+
+
+def capacity(found: State) -> PlacementCapacity:
+    """The capacity of the only arena, with the usage of nobody."""
+    (arena,) = found.reservations.arenas.values()
+    one = arena.further["topology"]
+    assert isinstance(one, PlacementCapacity)
+    return one.copy()
+
+
+@settings(max_examples=cases(40, 1000), deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("add", "add", "repeat", "remove"))), max_size=14))
+def test_what_is_known_of_the_last_placement_is_what_a_capacity_finds_that_knows_nothing(
+    steps: list[tuple[int, str]],
+) -> None:
+    nodes = tuple(node(f"n{number}", 2 + number, rack=f"r{number % 2}") for number in range(3))
+    found = world(queue("a", "tas"), nodes=nodes)
+    small = tuple(asks(f"w{cpu}", 1, cpu=cpu, request=request) for cpu, request in ((1, IN_RACK), (2, IN_RACK)))
+    shapes = (*small, asks("both", 2, request=TopologyRequest(preferred=HOST)))
+    proposed = [
+        Admission("a", (PodSetAssignment("main", {CPU: "tas"}, {CPU: each.pod_sets[0].count}, each.pod_sets[0].count),))
+        for each in shapes
+    ]
+    here, used = capacity(found), list[Amounts]()
+    assert found.placement is not None
+
+    def asked(shape: int) -> object:
+        afresh = capacity(world(queue("a", "tas"), nodes=nodes))
+        for each in used:
+            afresh.add("a", dict(each))
+        placed = here.place(shapes[shape], proposed[shape])
+        assert placed == afresh.place(shapes[shape], proposed[shape])
+        assert [here.fits("a", each) for each in used] == [afresh.fits("a", dict(each)) for each in used]
+        return placed
+
+    for shape, action in steps:
+        placed = asked(shape)
+        if action == "remove" and used:
+            here.remove("a", used.pop(shape % len(used)))
+        elif action == "repeat" and used:  # whatever was placed last
+            used.append(used[shape % len(used)])
+            here.add("a", used[-1])
+        elif action == "add" and isinstance(placed, Admission):
+            used.append(found.placement.amounts(shapes[shape], placed))
+            here.add("a", used[-1])
+        asked(shape)
 
 
 def test_two_pod_sets_of_one_workload_are_checked_together_with_their_number_of_pods() -> None:
