@@ -45,7 +45,10 @@ collect_ignore = [] if LONG else ["cluster/test_cert_manager.py", "cluster/test_
 SECOND_TRY = "SEIRETSU_SECOND_TRY" in os.environ
 FAILED = pytest.StashKey[frozenset[str]]()
 """What failed at the first try: tests, and files that could not be imported."""
-LONGEST = ("kinds_life", "life", "crash", "pods", "documented_manifests", "scenarios", "life_of_queues", "demo")
+LONGEST = (
+    *("kinds_life", "chart", "scenarios", "serve", "rollout", "crash", "pods", "multikueue", "demo"),
+    *("documented_manifests", "life", "life_of_queues"),
+)
 """The modules in tests/cluster that take longest. The last modules should be short: few others run beside them."""
 
 

@@ -21,6 +21,7 @@ from api.objects import Raw
 from devcluster.controlplane import ControlPlane
 from tests.cluster.seeds import seed
 from tests.cluster.world import World, done, holds
+from tests.eventually import until
 from tests.serving import Served
 
 pytestmark = pytest.mark.cluster
@@ -41,14 +42,28 @@ FLAVORS = (
 def desk(cluster: ControlPlane, served: Served) -> Iterator[World]:
     """The namespace `default`, which the documents use; what a test left there is removed."""
     yield World(cluster, "default")
-    for namespace in ("default", "team-a"):
-        for kinds in ("queues.v1alpha1.kueue.x-k8s.io", "jobs,workloads,localqueues"):
-            cluster.kubectl("delete", kinds, "--all", "-n", namespace, check=True)
-    gone = "--ignore-not-found"
-    cluster.kubectl("delete", "clusterqueue", *QUEUES, gone, check=True)
-    cluster.kubectl("delete", "resourceflavor", *FLAVORS, gone, check=True)
-    cluster.kubectl("delete", "priorityclass", "high-priority", gone, check=True)
-    cluster.kubectl("delete", "workloadpriorityclass", "sample-priority", "low-priority", gone, check=True)
+    kueue, administrator = "/apis/kueue.x-k8s.io/v1beta2", cluster.administrator
+
+    def names(path: str) -> set[str]:
+        status, content = administrator.request("GET", path)
+        assert status == 200, content
+        return {each["metadata"]["name"] for each in json.loads(content)["items"]}
+
+    def without(path: str, *these: str) -> None:
+        for name in names(path) & {*these}:
+            administrator.request("DELETE", f"{path}/{name}", {"propagationPolicy": "Background"})
+        until(lambda: not names(path) & {*these}, f"{path} is as before")
+
+    # a Queue creates its LocalQueue again, a Job its Workload
+    of_namespaces = ("/apis/kueue.x-k8s.io/v1alpha1", "queues"), ("/apis/batch/v1", "jobs"), (kueue, "workloads")
+    for version, plural in (*of_namespaces, (kueue, "localqueues")):
+        for namespace in ("default", "team-a"):
+            path = f"{version}/namespaces/{namespace}/{plural}"
+            without(path, *names(path))
+    without(f"{kueue}/clusterqueues", *QUEUES)
+    without(f"{kueue}/resourceflavors", *FLAVORS)
+    without("/apis/scheduling.k8s.io/v1/priorityclasses", "high-priority")
+    without(f"{kueue}/workloadpriorityclasses", "sample-priority", "low-priority")
 
 
 def kubectl(desk: World, verb: str, text: str, *arguments: str) -> Done:
