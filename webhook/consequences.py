@@ -101,7 +101,8 @@ class Consequences:
         self._asked = asyncio.ensure_future(asyncio.to_thread(self._compute, before, after))
         self._asked.add_done_callback(self._answered)
         try:
-            found = await asyncio.wait_for(asyncio.shield(self._asked), SECONDS)
+            async with asyncio.timeout(SECONDS):
+                found = await asyncio.shield(self._asked)
         except TimeoutError:
             return of_effects(many, lookup)
         # Who may edit a LocalQueue may have no right to read other namespaces.

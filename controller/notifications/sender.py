@@ -232,7 +232,8 @@ def _kind(error: BaseException) -> str:
 async def _secret(file: str, field: str, form: re.Pattern[str]) -> str:
     """Returns the content of a file, without white space at its ends."""
     try:
-        content = await asyncio.wait_for(asyncio.to_thread(_read, file), FILE_SECONDS)
+        async with asyncio.timeout(FILE_SECONDS):
+            content = await asyncio.to_thread(_read, file)
     except (OSError, TimeoutError, UnicodeDecodeError) as error:
         raise NotDeliveredError(f"the file of {field} cannot be read: {_kind(error)}") from None
     if not form.fullmatch(content):
