@@ -193,7 +193,7 @@ class OneAtATime:
         earlier = self._waiting.get(user)
         if earlier is None and len(self._waiting) >= self._most:
             raise RefusedCallError(429, self._full)
-        if earlier is not None:
+        if earlier is not None and not earlier.done():  # else it was cancelled, and its task has not run yet
             earlier.set_exception(RefusedCallError(429, "a later question of the same user has taken its place"))
         turn = self._waiting[user] = asyncio.get_running_loop().create_future()
         try:
@@ -207,9 +207,12 @@ class OneAtATime:
 
     def _next(self) -> None:
         """Gives the turn to who has waited longest; it stays taken meanwhile, so that nobody comes in between."""
-        self._busy = bool(self._waiting)
-        if self._waiting:
-            self._waiting.pop(next(iter(self._waiting))).set_result(None)
+        self._busy = False
+        while self._waiting and not self._busy:
+            turn = self._waiting.pop(next(iter(self._waiting)))
+            if not turn.done():  # else it was cancelled, and its task has not run yet
+                turn.set_result(None)
+                self._busy = True
 
 
 @lru_cache(maxsize=64)

@@ -47,7 +47,10 @@ def mutate(kind: JobKind, request: Request, context: Context) -> Response:
     """
     if request.operation == "UPDATE":
         found = _kept_suspended(kind, request, context) or allow(patch=_resized(kind, request, context))
-        return found if not found.allowed else replace(found, patch=found.patch + _keep_user(request, found, context))
+        if not found.allowed:
+            return found
+        found = replace(found, patch=found.patch + _keep_nodes(kind, request, found, context))
+        return replace(found, patch=found.patch + _keep_user(request, found, context))
     if request.operation != "CREATE":
         return allow()
     job = request.new()
@@ -168,6 +171,20 @@ def _user(kind: JobKind, job: Raw, request: Request, context: Context) -> tuple[
     if not context.settings.records_users or not is_queued(job, request, context):
         return ()
     return patch.add(job, ("metadata", "annotations", Annotation.QUEUED_BY), request.username)
+
+
+def _keep_nodes(kind: JobKind, request: Request, found: Response, context: Context) -> tuple[Operation, ...]:
+    """Puts back the nodes of its flavors that an update leaves out of a job that runs: a list of a custom resource,
+    like the groups of a RayCluster, is replaced as a whole by each ``kubectl apply`` of its manifest.
+    """
+    old, new = request.old(), request.new()
+    if kind.form.errors(new) or kind.form.errors(old):  # validation will report them
+        return ()
+    new = patch.apply(new, found.patch)
+    workload = _runs_by(kind, old, new, request, context)
+    if workload is None:
+        return ()
+    return settings_patch(new, running.left_out(kind, old, new, workload, context.lookup.flavor))
 
 
 def _keep_user(request: Request, found: Response, context: Context) -> tuple[Operation, ...]:
@@ -316,7 +333,8 @@ def validate(kind: JobKind, request: Request, context: Context) -> Response:
 
     errors = metadata.on_create(new, settings.enabled, meant=meant)
     if old is not None and _unchecked(kind, old, new, context):
-        return allow()
+        escaped = _escaped(kind, old, new, request, context)
+        return refuse(escaped) if escaped else allow()
     if old is None:
         errors += kind.validate_create(new, settings.enabled)
         errors += _not_suspended(kind, new, request, context)
@@ -518,13 +536,26 @@ def _is_admitted(job: Raw, context: Context) -> bool:
 
 def _escaped(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> list[FieldError]:
     """Refuses that a job with quota leaves its controller, or one that runs the nodes of its flavors."""
-    workload = context.lookup.workload_of(meta.uid(new)) if context.lookup.synced else None
-    if workload is None or not holds_quota(workload) or context.account().wrote(request):
+    if _with_quota(new, request, context) is None:
         return []
     errors = running.controller_errors(kind, old, new)
-    if not (kind.held(old) or kind.held(new)):
+    workload = _runs_by(kind, old, new, request, context)
+    if workload is not None:
         errors += running.node_errors(kind, old, new, workload, context.lookup.flavor)
     return errors
+
+
+def _with_quota(job: Raw, request: Request, context: Context) -> Workload | None:
+    """The Workload of a job that has quota; None for our own writes."""
+    workload = context.lookup.workload_of(meta.uid(job)) if context.lookup.synced else None
+    if workload is None or not holds_quota(workload) or context.account().wrote(request):
+        return None
+    return workload
+
+
+def _runs_by(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> Workload | None:
+    """The Workload with whose quota a job runs before and after an update; None for our own writes."""
+    return None if kind.held(old) or kind.held(new) else _with_quota(new, request, context)
 
 
 def _has_pods(kind: JobKind, job: Raw) -> bool:

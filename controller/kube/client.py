@@ -26,7 +26,7 @@ from api import names
 from api.objects import Raw, Resource
 from controller.kube.clock import ServerClock
 from controller.kube.config import Connection
-from controller.kube.errors import Fenced, TooLarge, Unintelligible, Unreachable, is_json
+from controller.kube.errors import Fenced, Invalid, TooLarge, Unintelligible, Unreachable, is_json
 from controller.kube.flow.precedence import Precedence
 from controller.kube.flow.pressure import Pressure
 from controller.kube.flow.throttle import Throttle
@@ -315,7 +315,10 @@ class Client:
         largest: int | None = None,
     ) -> Raw:
         counted = f"{resource.plural}/{subresource}" if subresource else resource.plural
-        data = None if body is None else orjson.dumps(body)
+        try:
+            data = None if body is None else orjson.dumps(body)
+        except orjson.JSONEncodeError as error:  # more levels than the encoder takes, but not too many for the decoder
+            raise Invalid(422, "Invalid", f"{resource.plural}: the object cannot be sent: {error}") from None
         limits = aiohttp.ClientTimeout(total=self.deadline_seconds, sock_connect=CONNECT_SECONDS)
         fresh, retries = False, 0 if resource.plural in NOT_RETRIED else self._throttle_retries
         while True:

@@ -19,7 +19,7 @@ from api import names, resources
 from api.objects import key_of
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
-from controller.kube.errors import Conflict, Forbidden, NotFound, Unauthorized
+from controller.kube.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from core.jobs import meta, owners
 from core.jobs.actions import AwaitPods, RemoveFinalizer, UpdateWorkloadStatus
 from core.jobs.decide import orphan
@@ -100,9 +100,20 @@ class Departures:
         try:
             async with self.writer.turn(key.namespace, first=True):
                 await self.writer.patch(POD.resource, key, labels)
-        except (NotFound, Conflict):  # it is gone, or another one has its name
+        except (NotFound, Conflict):
+            return False
+        except Invalid:  # another uid, or a policy
+            if await self._exists(key, pod["uid"]):
+                raise
             return False
         return True
+
+    async def _exists(self, key: Key, uid: str) -> bool:
+        """Whether there is this pod, and not another one with its name."""
+        try:
+            return meta.uid(await self.writer.client.get(POD.resource, key.name, key.namespace)) == uid
+        except NotFound:
+            return False
 
     async def look(self, action: AwaitPods) -> float:
         """Ask for the pods of a job. Returns after how many seconds to decide again; 0 where no pod is left.

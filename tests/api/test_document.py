@@ -41,6 +41,14 @@ def test_of_a_deep_document_all_is_read_that_is_not_deep(levels: int) -> None:
     assert depth == DEEPEST + 1
 
 
+def test_nulls_that_are_as_long_as_what_they_replace_hide_nothing() -> None:
+    value = nested(1_100)
+    siblings = ",".join(["{}"] * ((len(value) - len("null")) // (len("null") - len("{}"))))
+    text = "[" * DEEPEST + f"{value},{siblings}" + "]" * DEEPEST
+    assert len(without_depths(text.encode())) == len(text)
+    assert loads(text.encode())
+
+
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1}}', "<html>", '{"a": "', nested(2_000)[:-1]])
 def test_what_is_no_document_is_none_without_its_depths(text: str) -> None:
     with pytest.raises(orjson.JSONDecodeError):

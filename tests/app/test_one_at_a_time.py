@@ -101,6 +101,35 @@ async def test_who_leaves_holds_nobody_up(late: bool) -> None:
     await played.end("bob", bob)
 
 
+async def test_who_leaves_as_the_turn_is_given_holds_nobody_up() -> None:
+    played = Played(most=2)
+    first = played.ask("ann", "first")
+    await passes()
+    leaves, bob = played.ask("cleo", "leaves"), played.ask("bob", "bob")
+    await passes()
+    played.ends["first"].set()
+    leaves.cancel()  # in the same step of the event loop: the first one ends before its task runs
+    await passes()
+    assert leaves.cancelled() and first.exception() is None
+    assert played.order == ["first", "bob"]
+    await played.end("bob", bob)
+
+
+async def test_who_leaves_as_he_asks_again_is_answered() -> None:
+    played = Played(most=2)
+    first = played.ask("ann", "first")
+    await passes()
+    leaves = played.ask("bob", "leaves")
+    await passes()
+    again = played.ask("bob", "again")
+    leaves.cancel()
+    await passes()
+    assert leaves.cancelled()
+    await played.end("first", first)
+    assert played.order == ["first", "again"]
+    await played.end("again", again)
+
+
 async def test_what_fails_gives_its_turn_to_the_next() -> None:
     turns = OneAtATime(2, "full")
     with pytest.raises(ZeroDivisionError):

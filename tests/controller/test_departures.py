@@ -11,7 +11,7 @@ from api import resources
 from api.objects import Resource, key_of
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
-from controller.kube.errors import ApiError, Conflict, Forbidden, NotFound
+from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from controller.kube.flow.precedence import Precedence
 from controller.reconcilers.departures import (
     FORGOTTEN_AFTER_SECONDS,
@@ -195,6 +195,7 @@ class PodApi(Api):
         super().__init__(0)
         self.pod = pod
         self.named: list[Raw] = []
+        self.uid = "another-uid"
 
     async def patch(self, resource: Resource, name: str, namespace: str, body: Raw, **more: Any) -> Raw:
         if resource != POD.resource:
@@ -205,8 +206,15 @@ class PodApi(Api):
         self.pod = merged(self.pod, body)
         return self.pod
 
+    async def get(self, resource: Resource, name: str, namespace: str = "", **more: Any) -> Raw:
+        assert resource == POD.resource
+        return {"metadata": {"name": name, "namespace": namespace, "uid": self.uid}}
 
-@pytest.mark.parametrize("gone", [None, NotFound(404, "NotFound", ""), Conflict(409, "Conflict", "")])
+
+OTHER_UID = Invalid(422, "Invalid", "metadata.uid: field is immutable")
+
+
+@pytest.mark.parametrize("gone", [None, NotFound(404, "NotFound", ""), Conflict(409, "Conflict", ""), OTHER_UID])
 async def test_a_pod_to_which_an_import_gave_quota_gets_the_labels_by_which_it_is_watched(
     gone: ApiError | None,
 ) -> None:

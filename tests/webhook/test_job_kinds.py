@@ -113,6 +113,28 @@ def test_a_job_that_runs_stays_with_its_controller_and_on_its_nodes(change: Raw,
     assert refused in told if refused and not waits else response["allowed"], told
 
 
+@pytest.mark.parametrize("runs", [True, False], ids=["runs", "waits"])
+def test_the_nodes_that_a_manifest_leaves_out_are_put_back_while_a_job_runs(runs: bool) -> None:
+    """``kubectl apply`` replaces a list of a custom resource as a whole, also where the manifest is unchanged."""
+    hook = "/mutate-ray-io-v1-raycluster"
+    manifest = ray(RAY_CLUSTER, group("w"))
+    manifest["metadata"] |= {"uid": "uid-w", "labels": QUEUE}
+    manifest["spec"]["suspend"] = not runs
+    selectors = ("spec", "workerGroupSpecs", 0, "template", "spec", "nodeSelector")
+    live = patch.apply(manifest, jobs.settings_patch(manifest, [Setting(selectors, {"pool": "slow"})]))
+    has = reserved("w", 1, "cq")
+    assert has.admission is not None
+    assigned = tuple(structs.replace(has.admission.pod_sets[0], name=each.name) for each in RAY_CLUSTER.slots(live))
+    known = state(cluster_queue("cq", 1000))
+    known.set_flavor("default", ResourceFlavor("default", {"pool": "slow"}))
+    lookup = Lookup(known, job_workload={"uid-w": replace(has, admission=Admission("cq", assigned))}.get)
+    settings = WebhookSettings(frameworks=frozenset({RAY_CLUSTER.framework}))
+    response = ask(hook, review_of(manifest, old=live, resource="rayclusters"), settings=settings, knows=lookup)
+    operations = orjson.loads(base64.b64decode(response.get("patch", b"W10=")))
+    path = "/" + "/".join(map(str, selectors))
+    assert operations == ([{"op": "add", "path": path, "value": {"pool": "slow"}}] if runs else [])
+
+
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
 def test_each_kind_has_its_hooks_where_it_is_enabled_alone(kind: Any) -> None:
     mine = {hook.name for hook in HOOKS if hook.job_kind is kind}

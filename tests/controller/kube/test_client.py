@@ -18,6 +18,7 @@ from controller.kube.errors import (
     Fenced,
     Forbidden,
     Gone,
+    Invalid,
     NotFound,
     TooLarge,
     TooManyRequests,
@@ -181,6 +182,15 @@ async def test_a_list_of_empty_pages_without_end_is_an_error(client: Client, pro
     with pytest.raises(Unintelligible, match="a list of things without end"):
         await client.list(THINGS)
     assert len(proxy.seen) == EMPTY_PAGES + 1
+
+
+async def test_an_object_that_the_encoder_does_not_take_is_invalid(client: Client, proxy: FaultProxy) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):  # the decoder takes 1,024 levels
+        deep = {"a": deep}
+    with pytest.raises(Invalid, match="things: the object cannot be sent"):
+        await client.patch(THINGS, "x", "ns", {"spec": deep})
+    assert not proxy.seen
 
 
 async def test_an_answer_over_the_limit_is_not_read(proxy: FaultProxy, server: StandIn) -> None:

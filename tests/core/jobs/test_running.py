@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.jobs.admission.running import controller_errors, node_errors
+from core.jobs.admission.running import controller_errors, left_out, node_errors
 from core.jobs.kinds import ALL
 from core.model import Admission, PodSetAssignment, Raw, ResourceFlavor
 from core.model.workload import replace
@@ -63,3 +63,5 @@ def test_a_job_that_runs_stays_on_the_nodes_of_its_flavors(
     found = node_errors(KIND, torch(before), torch(after), value, FLAVORS.get)
     path = "spec.pytorchReplicaSpecs.Worker.template.spec.nodeSelector"
     assert [each.field for each in found] == [f"{path}[{key}]" for key in lost]
+    put_back = {each.path[-1] for each in left_out(KIND, torch(before), torch(after), value, FLAVORS.get)}
+    assert put_back == {key for key in lost if key not in (after or {})}, "another value is refused"
