@@ -32,8 +32,13 @@ def test_pods_that_a_resource_quota_refuses_are_explained(world: World) -> None:
     world.plane.kubectl("apply", "-n", world.namespace, "-f", "-", stdin=json.dumps(resource_quota("small", pods="2")))
     world.queue("q", 3)
     world.job("fill", "q", cpu=1, pods=3, seconds=HOUR)
-    said = world.until("the refusal is explained", lambda: problems(world, "fill").get("FailedCreate", ""))
-    assert said.startswith("2 of 3 pods exist, and the next is refused: a pod is forbidden: exceeded quota: small")
+    refused = "2 of 3 pods exist, and the next is refused: a pod is forbidden: exceeded quota: small"
+
+    def told() -> str:
+        found = problems(world, "fill").get("FailedCreate", "")
+        return found if found.startswith(refused) else ""
+
+    said = world.until("the status of the Job has both pods", told)
     assert "A ResourceQuota of the namespace is in the way" in said
     text = world.explain("fill")
     assert "It does not run as a whole: 2 of 3 pods run" in text

@@ -231,7 +231,7 @@ def test_a_start_that_the_job_controller_has_not_seen_holds_its_quota_after_the_
     world.plane.pause(CONTROLLER_MANAGER)
     try:
         world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "None"}})
-        world.until("it is started", lambda: world.running() == {"brief"})
+        world.until("it is started", lambda: world.running() == {"brief"} and world.used("team")[0] == "2")
         world.patch("workloads", world.workload("brief")["metadata"]["name"], {"spec": {"active": False}})
         world.until("its controller has to show the stop", lambda: not shown_suspended(world, "brief"))
         assert world.running() == set() and world.used("team")[0] == "2"

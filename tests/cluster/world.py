@@ -305,7 +305,7 @@ class World:
         """What ``seiretsu explain`` prints about an object."""
         words = ["explain", name, "-n", self.namespace, "--kubeconfig", str(self.plane.kubeconfig), *options]
         done = CliRunner().invoke(application(["explain"]), words)
-        assert done.exit_code == 0, done.stderr
+        assert done.exit_code == 0, done.stderr or repr(done.exception)
         return done.stdout
 
     def until(self, station: str, question: Callable[[], Answer], *, within: float = PATIENCE) -> Answer:
