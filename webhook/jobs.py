@@ -180,8 +180,7 @@ def _keep_nodes(kind: JobKind, request: Request, found: Response, context: Conte
     old, new = request.old(), request.new()
     if kind.form.errors(new) or kind.form.errors(old):  # validation will report them
         return ()
-    new = patch.apply(new, found.patch)
-    workload = _runs_by(kind, old, new, request, context)
+    workload, new = _with_quota(new, request, context), patch.apply(new, found.patch)
     if workload is None:
         return ()
     return settings_patch(new, running.left_out(kind, old, new, workload, context.lookup.flavor))
@@ -536,13 +535,11 @@ def _is_admitted(job: Raw, context: Context) -> bool:
 
 def _escaped(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> list[FieldError]:
     """Refuses that a job with quota leaves its controller, or one that runs the nodes of its flavors."""
-    if _with_quota(new, request, context) is None:
+    workload = _with_quota(new, request, context)
+    if workload is None:
         return []
     errors = running.controller_errors(kind, old, new)
-    workload = _runs_by(kind, old, new, request, context)
-    if workload is not None:
-        errors += running.node_errors(kind, old, new, workload, context.lookup.flavor)
-    return errors
+    return errors + running.node_errors(kind, old, new, workload, context.lookup.flavor)
 
 
 def _with_quota(job: Raw, request: Request, context: Context) -> Workload | None:
@@ -551,11 +548,6 @@ def _with_quota(job: Raw, request: Request, context: Context) -> Workload | None
     if workload is None or not holds_quota(workload) or context.account().wrote(request):
         return None
     return workload
-
-
-def _runs_by(kind: JobKind, old: Raw, new: Raw, request: Request, context: Context) -> Workload | None:
-    """The Workload with whose quota a job runs before and after an update; None for our own writes."""
-    return None if kind.held(old) or kind.held(new) else _with_quota(new, request, context)
 
 
 def _has_pods(kind: JobKind, job: Raw) -> bool:

@@ -154,12 +154,17 @@ def test_each_pod_set_has_the_flavor_of_the_nodes_of_its_own_pods(importer: Impo
     assert [*flavors.values()][:2] == [{"spot"}, {"default"}], flavors
 
 
-def test_the_jobs_and_pods_of_a_job_set_are_taken_in_with_it(importer: Importer) -> None:
+def job_set_of_jobs() -> tuple[Raw, Stored]:
+    """A JobSet that runs, whose pods belong to a Job of it, and the cluster that has them."""
     raw, _, pods = running(JOB_SET)
     part = job("part", ownerReferences=[reference(raw)])
     for pod in pods:
         pod["metadata"]["ownerReferences"] = [reference(part)]
-    there = stored(everything("spot", "default"), raw, part, *pods)
+    return raw, stored(everything("spot", "default"), raw, part, *pods)
+
+
+def test_the_jobs_and_pods_of_a_job_set_are_taken_in_with_it(importer: Importer) -> None:
+    raw, there = job_set_of_jobs()
     out = imported(importer, there, JOB_SET, BATCH_JOB)
     assert there.workloads().keys() == {raw["metadata"]["name"]}
     assert "Left alone: it is a part of a JobSet (Job team-a/part)" in out
@@ -168,11 +173,7 @@ def test_the_jobs_and_pods_of_a_job_set_are_taken_in_with_it(importer: Importer)
 
 
 def test_without_its_integration_a_job_set_is_left_alone_with_all_that_is_below_it(importer: Importer) -> None:
-    raw, _, pods = running(JOB_SET)
-    part = job("part", ownerReferences=[reference(raw)])
-    for pod in pods:
-        pod["metadata"]["ownerReferences"] = [reference(part)]
-    there = stored(everything("spot", "default"), raw, part, *pods)
+    _, there = job_set_of_jobs()
     for out in (importer(there, "--apply"), imported(importer, there, BATCH_JOB)):
         why = "a kind that is not imported without jobset.x-k8s.io/jobset in the integrations of --config"
         assert f"Left alone: it belongs to a JobSet, {why} (Job team-a/part)" in out

@@ -47,7 +47,11 @@ def left_out(kind: JobKind, old: Raw, new: Raw, workload: Workload, flavor: Flav
 def _lost(
     kind: JobKind, old: Raw, new: Raw, workload: Workload, flavor: Flavors
 ) -> Iterator[tuple[Setting, str | None]]:
-    """Yields the labels that were selected before and are not now, with the value now."""
+    """Yields the labels that were selected before and are not now, with the value now, of a job that runs before and
+    after the update.
+    """
+    if kind.held(old) or kind.held(new):
+        return
     before, after = (_selectors(kind, job) for job in (old, new))
     paths = {slot.name: (*slot.path, "spec", "nodeSelector") for slot in kind.slots(new)}
     for given in workload.admission.pod_sets if workload.admission is not None else ():
