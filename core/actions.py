@@ -86,6 +86,13 @@ class Wait:
     seconds: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Work that does not fit in one turn, because what is to be written is found first, or in other places: the
+    reconciler's ``deferred`` does it, with a turn and a new decision for each write.
+    """
+
+
 Write: TypeAlias = Patch | Create | Delete
 
 
@@ -99,7 +106,7 @@ class Writes:
     events: tuple[Event, ...] = ()
 
 
-Action: TypeAlias = Write | Writes | Wait
+Action: TypeAlias = Write | Writes | Deferred | Wait
 
 
 def steps_of(action: Write | Writes) -> Sequence[Write]:

@@ -231,7 +231,6 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
 """The points of the writes that each module decides, or why the leader is not killed there."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/scheduling/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict", "place in a second pass"),
-    "controller/reconcilers/departures.py:Departures.release": ("finish", "remove the finalizer"),
     "controller/reconcilers/departures.py:Departures._named": "the last write of an import: test_departures.py",
     "controller/scheduling/reasons.py:WaitReasons.write": ("say why it waits",),
     "controller/reconcilers/queues.py:QueueStatuses.write_status": (
@@ -247,8 +246,7 @@ SITES: Mapping[str, tuple[str, ...] | str] = {
     "controller/cache/writes.py:Writer.delete": "called by the others",
     "controller/reconcilers/guard.py:PodGuard._evict": "decided again from the pods that run: test_guard.py",
     "controller/reconcilers/guard.py:PodGuard._delete": "the same",
-    "controller/reconcilers/departures.py:Departures._write_condition": "only a condition that people read",
-    "controller/reconcilers/elastic.py:_ungate_one": "pods of elastic jobs: no quota depends on it, test_elastic.py",
+    "controller/reconcilers/elastic.py:ungate.ungate_one": "of elastic jobs: no quota depends on it, test_elastic.py",
     "controller/reconcilers/node_failures.py:NodeFailures._end": ("end a pod that waits for its node",),
     "controller/reconcilers/topology_ungater.py:TopologyUngater._write": ("fence a pod", "give a pod its domain"),
     "controller/reconcilers/failure_recovery.py:FailureRecovery._end": "decided again: test_failure_recovery.py",

@@ -18,7 +18,7 @@ from controller.cache.writes import PatchType, Writer
 from controller.kube.errors import ApiError, Conflict, Invalid, NotFound
 from controller.kube.log import get_logger
 from controller.kube.workqueue import WorkQueue
-from core.actions import Action, Create, Delete, Patch, Target, Wait, Write, Writes, steps_of
+from core.actions import Action, Create, Deferred, Delete, Patch, Target, Wait, Write, Writes, steps_of
 from core.model.events import Event, created_again
 
 log = get_logger(__name__)
@@ -72,6 +72,10 @@ class Reconciler(ABC, Generic[S]):
         """There is nothing to write. Returns when to look again, in seconds."""
         return wait.seconds
 
+    async def deferred(self, key: Key, situation: S, action: Deferred) -> float | None:
+        """Does work that does not fit in this turn. Returns when to look again, in seconds."""
+        raise NotImplementedError
+
     async def refused(self, key: Key, situation: S, write: Write, error: ApiError) -> None:
         """The API server refuses a write: raises the error if it is to be tried again with backoff."""
         raise error
@@ -108,18 +112,20 @@ class Reconciler(ABC, Generic[S]):
         """Applies an action, or in its turn what is decided then; what is created again and again, later. Returns when
         to look again, in seconds.
         """
-        if not isinstance(action, Wait):
+        if not isinstance(action, Wait | Deferred):
             async with self.turn(key, first=self.goes_first(situation, action)):
                 if not self.is_current(key, situation, action):
                     found = await self.look(key)  # it may have changed while it waited
                     if found is None:
                         return None
                     situation, action = found
-                if not isinstance(action, Wait):
+                if not isinstance(action, Wait | Deferred):
                     again = self._again(action)
                     if not again:
                         await self.apply(key, situation, action)
                     return again or None
+        if isinstance(action, Deferred):
+            return await self.deferred(key, situation, action)
         return await self.idle(key, situation, action)
 
     def _again(self, action: Write | Writes) -> float:

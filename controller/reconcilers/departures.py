@@ -8,33 +8,33 @@ and again after waits that double. Everything that must survive a restart is in 
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
-from api import names, resources
-from api.objects import key_of
+from api import resources
 from controller.cache.caches import Caches
+from controller.cache.events import Recorder
+from controller.cache.reconciler import Reconciler
 from controller.cache.writes import Writer
 from controller.kube.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from core.actions import Action, Wait, Write, Writes
 from core.jobs import meta, owners
-from core.jobs.actions import AwaitPods, RemoveFinalizer, UpdateWorkloadStatus
+from core.jobs.actions import AwaitPods, UpdateWorkloadStatus
 from core.jobs.decide import orphan
 from core.jobs.imported import has_imported_quota, naming
 from core.jobs.kinds import POD
-from core.jobs.release import remain, uid_of
+from core.jobs.release import PodsLeft, pods_left
 from core.model import Key, Raw, Workload
-from core.wire.conditions import status_patch
-from core.workload import transitions
 from core.workload.actions import LifePolicy
 
 log = structlog.get_logger(__name__)
 
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 15.0
-TOLD_AFTER_SECONDS = 5.0
+REPORTED_AFTER_SECONDS = 5.0
 """Pods that are deleted with their job are mostly gone by then, and no write is made about them."""
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 MOST_PODS = 100
@@ -49,45 +49,90 @@ class _Departure:
     looks: int = 0
 
 
-@dataclass(slots=True)
-class Departures:
-    """Lists the pods of deleted jobs. ``gone`` are the uids of jobs of which no pod is left; ``policy`` is what becomes
-    of their Workloads.
+class Departed(NamedTuple):
+    """A Workload, whether its job is gone, and which pods of the job were found when they were listed just now."""
+
+    raw: Raw
+    workload: Workload
+    orphan: bool
+    left: PodsLeft | None
+
+
+class Departures(Reconciler[Departed]):
+    """Reconciles Workloads whose job was deleted, for the reconcilers that find them. ``is_orphan`` is whether the job
+    of a Workload is gone, ``policy`` is what becomes of it. ``gone`` are the uids of jobs of which no pod is left.
     """
 
-    caches: Caches
-    writer: Writer
-    clock: Callable[[], float] = time.time
-    policy: LifePolicy = field(default_factory=LifePolicy)
-    _gone: set[str] = field(default_factory=set)
-    _waiting: dict[str, _Departure] = field(default_factory=dict)
+    def __init__(
+        self,
+        caches: Caches,
+        writer: Writer,
+        recorder: Recorder,
+        is_orphan: Callable[[Raw], bool],
+        policy: LifePolicy,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__("departures", resources.WORKLOADS, writer, recorder, clock=clock)
+        self.caches = caches
+        self.policy = policy
+        self._is_orphan = is_orphan
+        self._gone: set[str] = set()
+        self._waiting: dict[str, _Departure] = {}
+        self._left: dict[Key, PodsLeft] = {}
 
     @property
     def gone(self) -> Container[str]:
         """For ``core.jobs.decide``."""
         return self._gone
 
-    async def release(self, raw: Raw) -> float | None:
-        """Reconciles a Workload whose job is gone. Returns when to check again, in seconds."""
-        value = self.caches.get(key_of(raw))
-        if value is None or await self._named(raw, value):
+    def gather(self, key: Key) -> Departed | None:
+        """What is known of a Workload."""
+        raw, workload = self.caches.workloads.get(key), self.caches.get(key)
+        if raw is None or workload is None:
             return None
-        action = orphan(raw, value, self.clock(), self._gone, self.policy)
-        if isinstance(action, AwaitPods):
-            wait = await self.look(action)
-            if wait:
-                return wait
-            action = orphan(raw, value, self.clock(), self._gone, self.policy)
-            self.forget(uid_of(raw))
-        ends = isinstance(action, UpdateWorkloadStatus)
-        if isinstance(action, UpdateWorkloadStatus | RemoveFinalizer):
-            body, subresource = (
-                (action.body, "status") if isinstance(action, UpdateWorkloadStatus) else (action.patch, "")
-            )
-            with contextlib.suppress(NotFound):  # it is deleted, as intended; the watch will report it
-                async with self.writer.turn(value.key.namespace, first=ends):
-                    await self.writer.patch(resources.WORKLOADS, value.key, body, subresource=subresource)
-        return None
+        return Departed(raw, workload, self._is_orphan(raw), self._left.get(key))
+
+    def decide(self, situation: Departed) -> Action:
+        """Reports the pods that are left; else what becomes of a Workload whose job is gone."""
+        raw, workload, is_orphan, left = situation
+        report = pods_left(raw, workload, left, self._gone, self.clock()) if left is not None else None
+        if report is None and is_orphan:
+            return orphan(raw, workload, self.clock(), self._gone, self.policy)
+        return report or Wait()
+
+    def about(self, situation: Departed) -> tuple[Key, str]:
+        """The Workload: its job is gone."""
+        return situation.workload.key, situation.workload.uid
+
+    def goes_first(self, situation: Departed, action: Action) -> bool:
+        """The write that releases quota comes before others."""
+        return isinstance(action, UpdateWorkloadStatus) and action.why == "finish"
+
+    async def written(self, key: Key, situation: Departed, action: Write | Writes) -> None:
+        """Logs what happened."""
+        if isinstance(action, UpdateWorkloadStatus):
+            log.info("workload status", workload=str(key), why=action.why)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Takes the next step of a Workload whose job is gone; lists the pods of the job first, if it has quota."""
+        situation = self.gather(key)
+        if situation is None or not situation.orphan or await self._named(situation.raw, situation.workload):
+            return None
+        action = self.decide(situation)
+        if not isinstance(action, AwaitPods):
+            return await self.act(key, situation, action)
+        wait = await self.await_pods(action)
+        if wait:
+            return wait
+        try:
+            return await super().reconcile(key)
+        finally:
+            self.forget(action.uid)
+
+    async def idle(self, key: Key, situation: Departed, wait: Wait) -> float | None:
+        """Pods are listed once in a step."""
+        return FIRST_WAIT_SECONDS if isinstance(wait, AwaitPods) else wait.seconds
 
     async def _named(self, raw: Raw, value: Workload) -> bool:
         """Whether a Workload is that of a pod that exists: an import has given it quota, and has not given the pod the
@@ -115,8 +160,8 @@ class Departures:
         except NotFound:
             return False
 
-    async def look(self, action: AwaitPods) -> float:
-        """Ask for the pods of a job. Returns after how many seconds to decide again; 0 where no pod is left.
+    async def await_pods(self, action: AwaitPods) -> float:
+        """Lists the pods of a job. Returns after how many seconds to decide again; 0 where no pod is left.
 
         If listing pods is denied, the quota stays held, and nothing else that is done in the same step fails for it.
         """
@@ -129,9 +174,17 @@ class Departures:
             self._gone.add(action.uid)
             self._waiting.pop(action.uid, None)
             return 0.0
-        if pods and self.clock() - waiting.since >= TOLD_AFTER_SECONDS:
-            await self._write_condition(action, pods, more=more)
+        if pods and self.clock() - waiting.since >= REPORTED_AFTER_SECONDS:
+            await self._report(action.workload, PodsLeft([pod["metadata"]["name"] for pod in pods], more))
         return float(min(FIRST_WAIT_SECONDS * 2 ** min(waiting.looks - 1, 10), LONGEST_WAIT_SECONDS))
+
+    async def _report(self, key: Key, left: PodsLeft) -> None:
+        """Writes the condition about pods that are left, unless it is there, or the Workload is released meanwhile."""
+        self._left[key] = left
+        try:
+            await super().reconcile(key)
+        finally:
+            self._left.pop(key, None)
 
     def forget(self, uid: str) -> None:
         """The Workload of that job has released its quota: its pods are no longer listed."""
@@ -156,19 +209,3 @@ class Departures:
         while now - self._waiting[oldest := next(iter(self._waiting))].last > FORGOTTEN_AFTER_SECONDS:
             del self._waiting[oldest]
         return waiting
-
-    async def _write_condition(self, action: AwaitPods, pods: list[Raw], *, more: bool) -> None:
-        workload = self.caches.get(action.workload)
-        if workload is None:
-            return
-        kind, reason = names.Condition.PODS_REMAIN, names.PodsRemainReason.JOB_DELETED
-        text = remain(action, [pod["metadata"]["name"] for pod in pods], more=more)
-        old = workload.condition(kind)
-        if old is not None and old.status:
-            return  # the numbers change with every pod that ends, and are not worth a write
-        after = transitions.condition(workload, kind, status=True, reason=reason, message=text, now=self.clock())
-        patch = status_patch(workload, after)
-        if patch is not None:
-            log.info("job deleted, its pods still run", workload=str(action.workload), pods=len(pods))
-            with contextlib.suppress(NotFound):
-                await self.writer.patch(resources.WORKLOADS, action.workload, patch, subresource="status")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
@@ -25,17 +26,27 @@ log = structlog.get_logger(__name__)
 AT_ONCE = 10
 
 
-async def ungate(writer: Writer, namespace: str, action: Ungate) -> None:
-    """Ungates as many pods of each pod set as are granted; raises if a pod changed meanwhile, to be called again."""
+async def ungate(
+    writer: Writer, namespace: str, action: Ungate, granted: Callable[[], Awaitable[Mapping[str, int]]]
+) -> None:
+    """Ungates as many pods of each pod set as are granted; raises if a pod changed meanwhile, to be called again.
+
+    ``granted`` decides again, in the turn of each pod: the Workload may have been evicted while the pod waited.
+    """
     pods = await writer.all_of(resources.PODS, namespace, labels=f"{action.label}={action.uid}", fields=UNFINISHED)
     chosen = to_ungate(pods, action.granted)
+
+    async def ungate_one(pod: Raw) -> bool:
+        async with writer.turn(pod["metadata"]["namespace"], first=True):
+            now = await granted()
+            if now != action.granted and not any(each is pod for each in to_ungate(pods, now)):
+                return False
+            with contextlib.suppress(NotFound):
+                await writer.patch(resources.PODS, key_of(pod), ungated(pod))
+            return True
+
+    done = 0
     for place in range(0, len(chosen), AT_ONCE):
-        await asyncio.gather(*(_ungate_one(writer, pod) for pod in chosen[place : place + AT_ONCE]))
-    if chosen:
-        log.info("pods ungated", job_uid=action.uid, pods=len(chosen))
-
-
-async def _ungate_one(writer: Writer, pod: Raw) -> None:
-    async with writer.turn(pod["metadata"]["namespace"], first=True):
-        with contextlib.suppress(NotFound):
-            await writer.patch(resources.PODS, key_of(pod), ungated(pod))
+        done += sum(await asyncio.gather(*(ungate_one(pod) for pod in chosen[place : place + AT_ONCE])))
+    if done:
+        log.info("pods ungated", job_uid=action.uid, pods=done)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ from controller.reconcilers.elastic import ungate
 from controller.reconcilers.managed import Managed
 from controller.reconcilers.stops import Stops
 from controller.settings import ControllerSettings
-from core.actions import Action, Create, Patch, Target, Wait, Write, Writes
+from core.actions import Action, Create, Deferred, Wait, Write, Writes
 from core.jobs import meta
 from core.jobs.actions import (
     AwaitPods,
@@ -124,7 +124,7 @@ class JobReconciler(Reconciler[_Decided]):
         self.metrics = metrics
         self.settings = settings
         self.managed = Managed(caches, settings, owners or Owners(caches))
-        self.departures = Departures(caches, writer, clock, settings.life)
+        self.departures = Departures(caches, writer, recorder, self._is_orphan, settings.life, clock=clock)
         self.stops = Stops(kind, caches, writer, clock)
         self.store = caches.stores[self.resource]
         self.budget = budget or Budget(Pressure())
@@ -138,6 +138,9 @@ class JobReconciler(Reconciler[_Decided]):
         """
         pods = self.store.count("job", key) if self.kind.grouped else 0
         self.queue.add_after(key, pods * SECONDS_A_POD if pods > LARGE else 0.0, first=self._has_quota(key))
+
+    def _is_orphan(self, raw: Raw) -> bool:
+        return not self.caches.controlled(raw) and not self._made_ahead(raw)
 
     def _made_ahead(self, raw: Raw) -> bool:
         """Whether a Workload has no pods at present, and will have: a user created it first, or an object will have
@@ -211,8 +214,8 @@ class JobReconciler(Reconciler[_Decided]):
             self._refusals.forget(key)
             self._problems.pop(key, None)
             self.stops.forget(key)
-            left = [raw for raw in self.caches.workloads_of(owner_of(self.kind, key)) if not self._made_ahead(raw)]
-            return _soonest([await self.departures.release(raw) for raw in left])
+            left = map(key_of, self.caches.workloads_of(owner_of(self.kind, key)))
+            return _soonest([await self.departures.reconcile(workload) for workload in left])
         decided, action = found
         again = await self.act(key, decided, action)
         waits = [await self._await_pods(key, each) for each in decided.waits]
@@ -232,31 +235,34 @@ class JobReconciler(Reconciler[_Decided]):
         """Writes that release or use quota come before those of jobs that wait for it."""
         if isinstance(action, UpdateWorkloadStatus):
             return action.why in ("finish", "release")
-        return isinstance(action, Start | Stop)
+        return isinstance(action, Start | Stop | RemoveFinalizer)
+
+    async def act(self, key: Key, situation: _Decided, action: Action) -> float | None:
+        """Applies an action; the finalizer of a Workload that nobody deletes holds up nothing, and is removed later."""
+        if isinstance(action, RemoveFinalizer) and not self._is_deleting(action.workload):
+            self.finished.add(key)
+            return None
+        return await super().act(key, situation, action)
 
     async def idle(self, key: Key, situation: _Decided, wait: Wait) -> float | None:
-        """Does what is done outside of turns. Returns when to decide again, in seconds."""
+        """Lists the pods that are waited for, or reports a problem. Returns when to decide again, in seconds."""
         match wait:
             case AwaitPods():
                 return await self._await_pods(key, wait)
-            case Ungate():
-                await ungate(self.writer, key.namespace, wait)
-                return None
-            case RemoveFinalizer():
-                if situation.overdue:
-                    self._report_overdue(situation)
-                self._forget_pods_of(wait.workload)
-                if self._is_deleting(wait.workload):
-                    await self._remove_finalizer(key, situation, wait)
-                else:  # it holds up nothing
-                    self.finished.add(key)
-                return None
             case Problem():
                 self._report_problem(key, situation.situation.job, wait)
         return _soonest([wait.seconds, await self._await_stop(key, situation)])
 
-    async def _remove_finalizer(self, key: Key, situation: _Decided, action: RemoveFinalizer) -> None:
-        await self.apply(key, situation, Patch(action.patch, target=Target(resources.WORKLOADS, action.workload)))
+    async def deferred(self, key: Key, situation: _Decided, action: Deferred) -> float | None:
+        """Ungates pods of an elastic job."""
+        assert isinstance(action, Ungate)
+
+        async def granted() -> Mapping[str, int]:
+            found = await self.look(key)
+            return found[1].granted if found is not None and isinstance(found[1], Ungate) else {}
+
+        await ungate(self.writer, key.namespace, action, granted)
+        return None
 
     def _report_overdue(self, situation: _Decided) -> None:
         log.warning("quota released, pods of the stopped job remain", job=str(key_of(situation.situation.job)))
@@ -298,7 +304,7 @@ class JobReconciler(Reconciler[_Decided]):
         async with self.budget.turn("finalizers"):
             decided = await self._decided(key)
             if decided is not None and isinstance(decided.action, RemoveFinalizer):
-                await self._remove_finalizer(key, decided, decided.action)
+                await self.apply(key, decided, decided.action)
 
     def _situation(self, key: Key, job: Raw) -> JobSituation:
         kind = kind_at(self.kind, key)
@@ -370,7 +376,7 @@ class JobReconciler(Reconciler[_Decided]):
 
     async def _await_pods(self, key: Key, action: AwaitPods) -> float | None:
         """Lists the pods of a deleted job; the rules are called again immediately if there are none."""
-        wait = await self.departures.look(action)
+        wait = await self.departures.await_pods(action)
         if wait:
             return wait
         self.changed(key)
@@ -384,7 +390,7 @@ class JobReconciler(Reconciler[_Decided]):
 
     async def apply(self, key: Key, situation: _Decided, action: Write | Writes) -> None:
         """Makes the writes of an action. A start is remembered before it is written."""
-        if isinstance(action, DeleteWorkload):
+        if isinstance(action, DeleteWorkload | RemoveFinalizer):
             self._forget_pods_of(action.workload)
         if isinstance(action, Start):
             self.stops.started(key, situation.situation.job)
@@ -411,7 +417,7 @@ class JobReconciler(Reconciler[_Decided]):
                 await self._record_on_each(kind_at(self.kind, key).parts(job), events.stopped(action.message))
             case RemoveJobFinalizer():
                 await self._record_on_each(action.excess, events.excess_deleted())
-        if situation.overdue and isinstance(action, UpdateWorkloadStatus | DeleteWorkload | Start):
+        if situation.overdue and isinstance(action, UpdateWorkloadStatus | DeleteWorkload | RemoveFinalizer | Start):
             self._report_overdue(situation)
 
     def _is_deleting(self, workload: Key) -> bool:

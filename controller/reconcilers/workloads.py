@@ -11,13 +11,14 @@ from typing import NamedTuple
 import structlog
 
 from api import resources
+from api.objects import key_of
 from controller.cache.caches import Caches
 from controller.cache.events import Recorder
 from controller.cache.reconciler import Reconciler
 from controller.cache.writes import Writer
 from controller.reconcilers.departures import Departures
 from controller.settings import ControllerSettings
-from core.actions import Action, Patch, Wait, Write, Writes
+from core.actions import Action, Deferred, Patch, Write, Writes
 from core.jobs.release import holds_quota
 from core.model import Key, Raw, Workload
 from core.state.surroundings import surroundings
@@ -56,7 +57,7 @@ class WorkloadReconciler(Reconciler[Life]):
         super().__init__("workloads", resources.WORKLOADS, writer, recorder, clock=clock)
         self.caches = caches
         self.settings = settings
-        self.departures = Departures(caches, writer, clock, settings.life)
+        self.departures = Departures(caches, writer, recorder, self._is_orphan, settings.life, clock=clock)
 
     def changed(self, key: Key) -> None:
         """Queues this Workload."""
@@ -87,9 +88,13 @@ class WorkloadReconciler(Reconciler[Life]):
         """Workloads with quota come before those that wait for it."""
         return holds_quota(situation.workload)
 
-    async def idle(self, key: Key, situation: Life, wait: Wait) -> float | None:
+    async def deferred(self, key: Key, situation: Life, action: Deferred) -> float | None:
         """Releases a Workload whose job is gone, which may need to list pods."""
-        return await self.departures.release(situation.raw) if isinstance(wait, ReleaseOrphan) else wait.seconds
+        return await self.departures.reconcile(key)
+
+    def _is_orphan(self, raw: Raw) -> bool:
+        life = self.gather(key_of(raw))
+        return life is not None and isinstance(self.decide(life), ReleaseOrphan)
 
     async def written(self, key: Key, situation: Life, action: Write | Writes) -> None:
         """Logs what happened. The answer of the write queues the Workload again."""

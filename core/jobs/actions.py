@@ -13,7 +13,7 @@ from typing import Self
 from api import names
 from api.objects import Resource
 from api.resources import WORKLOADS
-from core.actions import Create, Delete, Patch, Target, Wait, Writes
+from core.actions import Create, Deferred, Delete, Patch, Target, Wait, Writes
 from core.model import Key, Raw, Workload, events
 from core.wire.conditions import status_patch
 
@@ -53,7 +53,8 @@ class DeleteWorkload(Writes):
 
 @dataclass(frozen=True, slots=True)
 class UpdateWorkloadStatus(Patch):
-    """A patch of the Workload's status; ``why`` is finish, reclaim, ready, release, hold, pending or stop."""
+    """A patch of the Workload's status; ``why`` is finish, reclaim, ready, release, hold, pending, pods left or
+    stop."""
 
     _: KW_ONLY
     after: Workload
@@ -97,14 +98,18 @@ class RemoveJobFinalizer(Writes):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveFinalizer(Wait):
-    """The Workload is finished, or deleted and its job stopped: nothing holds it any more. The patch that removes its
-    finalizer can wait longer than other writes.
+class RemoveFinalizer(Patch):
+    """The Workload is finished, or deleted and its job stopped: nothing holds it any more. Unless it is being deleted,
+    its finalizer can stay longer than other writes wait.
     """
 
-    seconds: float | None = field(default=None, kw_only=True)
+    _: KW_ONLY
     workload: Key
-    patch: Raw
+
+    @classmethod
+    def of(cls, workload: Key, patch: Raw) -> Self:
+        """``patch`` removes the finalizer."""
+        return cls(patch, target=Target(WORKLOADS, workload), workload=workload, why="finalizer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +124,11 @@ class AwaitPods(Wait):
 
 
 @dataclass(frozen=True, slots=True)
-class Ungate(Wait):
+class Ungate(Deferred):
     """Pods of an admitted elastic job lose their scheduling gate: of those that have ``uid`` in ``label``, so many of
     each pod set as are granted. They are not watched, so they are listed first.
     """
 
-    seconds: float | None = field(default=None, kw_only=True)
     uid: str
     label: str
     granted: Mapping[str, int]

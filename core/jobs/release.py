@@ -7,14 +7,16 @@ Separate from the rules that decide when (`core.jobs.decide`).
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from typing import NamedTuple
 
 from api import names
 from core.actions import Action, Wait
 from core.jobs import meta, owners, workload
-from core.jobs.actions import AwaitPods, DeleteWorkload, RemoveFinalizer
+from core.jobs.actions import AwaitPods, DeleteWorkload, RemoveFinalizer, UpdateWorkloadStatus
 from core.jobs.kinds import ALL, BATCH_JOB
 from core.model import Raw, Workload
 from core.wire.finalizers import released
+from core.workload import transitions
 
 
 def uid_of(raw: Raw) -> str:
@@ -55,6 +57,25 @@ def _uid_label(raw: Raw) -> str:
     return kind.uid_label
 
 
+class PodsLeft(NamedTuple):
+    """The names of the pods of a deleted job that were found; ``more``: there are others besides these."""
+
+    names: Sequence[str]
+    more: bool = False
+
+
+def pods_left(raw: Raw, value: Workload, left: PodsLeft, gone: Container[str], now: float) -> Action | None:
+    """Reports the pods for which a Workload without job still holds quota: once, because their number changes with
+    each that ends, which is not worth a write.
+    """
+    waits, kind = awaits_pods(raw, value, gone), names.Condition.PODS_REMAIN
+    if waits is None or value.holds(kind):
+        return None
+    reason, text = names.PodsRemainReason.JOB_DELETED, remain(waits, left.names, more=left.more)
+    after = transitions.condition(value, kind, status=True, reason=reason, message=text, now=now)
+    return UpdateWorkloadStatus.between(value, after, "pods left")
+
+
 def remain(action: AwaitPods, pods: Sequence[str], *, more: bool = False) -> str:
     """Returns the message why a Workload without job still holds quota; ``pods`` are the names of those left.
 
@@ -76,11 +97,11 @@ def deleted(workloads: Iterable[Raw]) -> Action | None:
         if "deletionTimestamp" in raw["metadata"]:
             return without_finalizer(raw) or Wait()
         release = without_finalizer(raw)
-        return DeleteWorkload.of(workload.key(raw), raw["metadata"]["uid"], release.patch if release else None)
+        return DeleteWorkload.of(workload.key(raw), raw["metadata"]["uid"], release.body if release else None)
     return None
 
 
 def without_finalizer(raw: Raw) -> RemoveFinalizer | None:
     """Removes the finalizer; None if it has none."""
     patch = released(raw)
-    return RemoveFinalizer(workload.key(raw), patch) if patch is not None else None
+    return RemoveFinalizer.of(workload.key(raw), patch) if patch is not None else None

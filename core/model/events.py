@@ -92,7 +92,7 @@ def pod_terminated() -> Event:
 
 
 def finished_workload(workload: Key) -> Event:
-    """On the Job."""
+    """On the Job; on the Workload if its Job is gone."""
     return Event(NORMAL, names.Event.FINISHED_WORKLOAD, f"Workload '{workload}' is declared finished")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
 
-from core.actions import Patch, Wait
+from core.actions import Deferred, Patch
 from core.model import ClusterQueue, Labels, LocalQueue, Raw, Workload
 from core.workload.priority import PriorityClasses
 from core.workload.transitions import Backoff
@@ -75,5 +75,5 @@ class Evict(Patch):
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseOrphan(Wait):
+class ReleaseOrphan(Deferred):
     """It has no owner any more: ``core.jobs.decide.orphan`` decides what to do with it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -12,12 +13,11 @@ from api.objects import Resource, key_of
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
-from controller.kube.flow.precedence import Precedence
 from controller.reconcilers.departures import (
     FORGOTTEN_AFTER_SECONDS,
     LONGEST_WAIT_SECONDS,
     MOST_PODS,
-    TOLD_AFTER_SECONDS,
+    REPORTED_AFTER_SECONDS,
     Departures,
 )
 from controller.run.watched import rows
@@ -25,7 +25,8 @@ from core.jobs import workload
 from core.jobs.actions import AwaitPods
 from core.jobs.kinds import BATCH_JOB, POD
 from core.jobs.workload import name
-from core.model import Key, Raw
+from core.model import Key, Raw, Workload
+from core.model.events import Event
 from core.state.state import State
 from core.wire.merge import merged
 from core.workload import transitions
@@ -34,6 +35,30 @@ from tests.core.jobs.samples import ADMISSION, admitted, after, job, workload_of
 
 KEY = Key("ns", name(BATCH_JOB, job()))
 ACTION = AwaitPods(KEY, "job-uid")
+
+
+class Turns:
+    """Turns that begin at once. ``meanwhile`` is called first, as what happens while a write waits for its turn."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    @contextlib.asynccontextmanager
+    async def turn(self, namespace: str, *, first: bool) -> AsyncIterator[None]:
+        self.taken += 1
+        self.meanwhile()
+        yield
+
+
+class Events:
+    """Keeps the events."""
+
+    def __init__(self) -> None:
+        self.recorded: list[tuple[Resource, Key, str]] = []
+
+    def record(self, resource: Resource, key: Key, uid: str, event: Event) -> None:
+        self.recorded.append((resource, key, event.reason))
 
 
 class Api:
@@ -45,7 +70,7 @@ class Api:
         self.read = 0
         self.patches: list[tuple[str, Raw]] = []
         self.workload: Raw = {}
-        self.precedence = Precedence(lambda: 0.0)
+        self.precedence = Turns()
 
     async def pages(
         self, resource: Resource, namespace: str, *, label_selector: str, field_selector: str, limit: int
@@ -85,11 +110,21 @@ class World:
         self.caches.workloads.observe("ADDED", self.api.workload)
         self.caches.start()
         writer = Writer(self.api, self.caches.stores)  # type: ignore[arg-type]
-        self.departures = Departures(self.caches, writer, lambda: self.now, LifePolicy(finishes_orphans=finishes))
+        self.events, self.orphan = Events(), True
+        policy = LifePolicy(finishes_orphans=finishes)
+        self.departures = Departures(
+            self.caches, writer, self.events, lambda raw: self.orphan, policy, clock=lambda: self.now
+        )
 
     async def step(self) -> float | None:
-        raw = self.caches.stores[resources.WORKLOADS].get(KEY)
-        return await self.departures.release(raw) if raw is not None else None
+        return await self.departures.reconcile(KEY)
+
+    def change(self, change: Callable[[Workload], Workload]) -> None:
+        """Another client changes the status of the Workload."""
+        raw = after(self.api.workload, change)
+        version = str(int(raw["metadata"]["resourceVersion"]) + 1)
+        self.api.workload = merged(raw, {"metadata": {"resourceVersion": version}})
+        self.caches.workloads.observe("MODIFIED", self.api.workload)
 
     @property
     def finished(self) -> bool:
@@ -104,6 +139,41 @@ async def test_without_pods_the_quota_is_free_at_once_with_one_question_and_one_
     assert len(world.api.patches) == 1
     selectors = ("batch.kubernetes.io/controller-uid=job-uid", "status.phase!=Succeeded,status.phase!=Failed")
     assert world.api.asked == [("ns", *selectors)]
+
+
+async def test_finishing_the_workload_is_an_event_on_it_because_its_job_is_gone() -> None:
+    world = World(pods=0)
+    await world.step()
+    assert world.events.recorded == [(resources.WORKLOADS, KEY, "FinishedWorkload")]
+
+
+async def test_a_workload_whose_job_is_there_when_its_turn_comes_is_not_finished() -> None:
+    world = World(pods=0)
+    world.api.precedence.meanwhile = lambda: setattr(world, "orphan", False)
+    assert await world.step() is None
+    assert (world.finished, world.api.patches, world.events.recorded) == (False, [], [])
+    assert world.api.precedence.taken == 1
+
+
+async def test_a_workload_that_was_finished_while_the_write_waited_loses_its_finalizer_instead() -> None:
+    world = World(pods=0)
+    done = "Succeeded"
+    world.api.precedence.meanwhile = lambda: world.change(lambda value: transitions.finished(value, done, done, 1.0))
+    await world.step()
+    (written,) = world.api.patches
+    assert written[0] == ""
+    assert world.api.workload["metadata"].get("finalizers") is None
+    assert world.events.recorded == []
+
+
+async def test_pods_that_remain_are_reported_in_a_turn_and_not_if_the_quota_was_released_before_it() -> None:
+    world = World(pods=3)
+    await world.step()
+    world.now += REPORTED_AFTER_SECONDS
+    world.api.precedence.meanwhile = lambda: world.change(lambda value: transitions.finished(value, "a", "b", 1.0))
+    assert await world.step()
+    assert (world.api.precedence.taken, world.api.patches) == (1, [("", world.api.patches[0][1])])
+    assert "finalizers" in world.api.patches[0][1]["metadata"], "it is finished: the condition has no reader"
 
 
 async def test_remaining_pods_are_listed_at_growing_intervals_and_reported_once() -> None:
@@ -159,7 +229,7 @@ async def test_where_pods_cannot_be_listed_quota_is_held_and_the_denial_is_repor
 async def test_of_many_pods_only_the_first_page_is_read() -> None:
     world = World(pods=10_000)
     await world.step()
-    world.now += TOLD_AFTER_SECONDS
+    world.now += REPORTED_AFTER_SECONDS
     await world.step()
     assert world.api.read == 2 * MOST_PODS
     found = world.caches.get(KEY)
@@ -178,11 +248,11 @@ async def test_data_about_a_job_that_is_no_longer_checked_is_removed() -> None:
     """Its Workload was deleted by another client, or released by hand, so the controller took no step for it."""
     world = World(pods=1)
     for uid in ("first", "second"):
-        await world.departures.look(AwaitPods(KEY, uid))
+        await world.departures.await_pods(AwaitPods(KEY, uid))
     world.now += FORGOTTEN_AFTER_SECONDS
-    await world.departures.look(AwaitPods(KEY, "second"))
+    await world.departures.await_pods(AwaitPods(KEY, "second"))
     world.now += 1
-    await world.departures.look(AwaitPods(KEY, "third"))
+    await world.departures.await_pods(AwaitPods(KEY, "third"))
     assert list(world.departures._waiting) == ["second", "third"]
     world.departures.forget("second")
     assert list(world.departures._waiting) == ["third"]
@@ -228,8 +298,9 @@ async def test_a_pod_to_which_an_import_gave_quota_gets_the_labels_by_which_it_i
     api.workload = raw
     caches.workloads.observe("ADDED", raw)
     caches.start()
-    departures = Departures(caches, Writer(api, caches.stores), lambda: 1000.0)  # type: ignore[arg-type]
-    await departures.release(raw)
+    writer = Writer(api, caches.stores)  # type: ignore[arg-type]
+    departures = Departures(caches, writer, Events(), lambda raw: True, LifePolicy(), clock=lambda: 1000.0)
+    await departures.reconcile(key_of(raw))
     labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/managed": "true"}
     assert api.named == [{"metadata": {"uid": "pod-uid", "labels": labels}}]
     value = caches.get(key_of(raw))

@@ -346,7 +346,7 @@ def test_a_finished_job_finishes_its_workload_and_then_nothing_holds_it() -> Non
     raw = merged(raw, action.body)
     release = decide(situation(done, raw))
     assert isinstance(release, RemoveFinalizer)
-    assert decide(situation(done, merged(raw, release.patch))) == Wait()
+    assert decide(situation(done, merged(raw, release.body))) == Wait()
 
 
 def test_a_deleted_workload_stops_its_job_and_goes() -> None:

@@ -119,7 +119,7 @@ def test_a_job_that_could_not_start_stays_suspended_whatever_unsuspends_it() -> 
     waits = job(pod=CONTRADICTS)
     release = decide(situation(waits, raw))
     assert isinstance(release, RemoveFinalizer)
-    assert decide(situation(waits, merged(raw, release.patch))) == Wait()
+    assert decide(situation(waits, merged(raw, release.body))) == Wait()
 
 
 def test_a_job_that_could_not_start_is_requeued_when_its_template_is_fixed() -> None:
@@ -180,7 +180,7 @@ def test_a_job_that_is_being_deleted_lets_its_workload_go_when_its_pods_are_gone
     assert decide(situation(found, raw)) == AWAITS
     release = decide(situation(found, raw, pods_gone=GONE))
     assert isinstance(release, RemoveFinalizer)
-    assert decide(situation(found, merged(raw, release.patch))) == Wait(), "and nobody asks again"
+    assert decide(situation(found, merged(raw, release.body))) == Wait(), "and nobody asks again"
     assert isinstance(decide(situation(found, workload_of(job()))), RemoveFinalizer), "at once where it holds no quota"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from api.names import MULTIKUEUE_CONTROLLER, CheckState
 from api.objects import Raw
-from core.actions import Action, Create, Delete, Wait, steps_of
+from core.actions import Action, Create, Deferred, Delete, Wait, steps_of
 from core.jobs.kinds import BATCH_JOB
 from core.jobs.workload import name as workload_name
 from core.multikueue.group import Group, Policy, Worker
@@ -135,18 +135,18 @@ def group(
 
 def word(action: Action) -> str:
     """What is written; '' for nothing."""
-    return "" if isinstance(action, Wait) else action.why
+    return "" if isinstance(action, Wait | Deferred) else action.why
 
 
 def manifests(action: Action) -> list[Raw]:
     """The objects that are created."""
-    assert not isinstance(action, Wait)
+    assert not isinstance(action, Wait | Deferred)
     return [each.manifest for each in steps_of(action) if isinstance(each, Create)]
 
 
 def withdrawn(action: Action) -> tuple[list[str], str]:
     """The uids of the objects of a job that are deleted, and that of the Workload, '' for none."""
-    assert not isinstance(action, Wait) and action.why == "withdraw"
+    assert not isinstance(action, Wait | Deferred) and action.why == "withdraw"
     gone = [each for each in steps_of(action) if isinstance(each, Delete)]
     (workload,) = [each.uid for each in gone if each.target is None] or [""]
     return [each.uid for each in gone if each.target is not None], workload
