@@ -152,8 +152,6 @@ class Annotation:
     WORKLOAD_SLICE_REPLACEMENT_FOR: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
     ALLOWED_RESOURCE_FLAVORS: Final = "kueue.x-k8s.io/workload-allowed-resource-flavors"
     PROVISIONING_PARAMETER_PREFIX: Final = "provreq.kueue.x-k8s.io/"
-    RAY_CLUSTER_GENERATION: Final = "kueue.x-k8s.io/raycluster-generation"
-    RAY_CLUSTER_REPLICA_SIZES: Final = "kueue.x-k8s.io/raycluster-podset-replica-sizes"
 
 
 class ProvisioningAnnotation:
@@ -363,7 +361,6 @@ class Event:
     """Reasons of events, on the job, the Workload or the pod."""
 
     STARTED: Final = "Started"
-    SUSPENDED: Final = "Suspended"
     RUNS_WITHOUT_QUOTA: Final = "RunsWithoutQuota"
     STOPPED: Final = "Stopped"
     CREATED_WORKLOAD: Final = "CreatedWorkload"

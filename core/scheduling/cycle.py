@@ -81,6 +81,7 @@ class _Cycle:
     arenas: dict[str, Arena] = field(default_factory=dict)
     """Copies of the arenas that have heads, with the trees that have any."""
     heads: Sequence[Head] = ()
+    """The heads that are decided in this cycle."""
     preempted: dict[str, dict[Key, Candidate]] = field(default_factory=dict)
     """The workloads that are chosen as victims, by arena."""
     borrowers: dict[QuotaNode, Borrowers] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class _Cycle:
     """The slices whose quota a head has taken over."""
     pods_ready: bool = True
     looking: Head | None = None
-    """The heads that are decided in this cycle."""
+    """The one that is decided now."""
 
     def run(self, heads: Sequence[Head]) -> Steps[Plan]:
         """Decides all heads; yields after each of them."""
