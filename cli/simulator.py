@@ -161,7 +161,7 @@ def _origin_of(workload: Workload, raw: Raw) -> Origin:
 
 def _origin(kind: Mirrored, raw: Raw, job: Raw) -> Origin:
     version = kind.api_version if "/" in kind.api_version else f"/{kind.api_version}"
-    return Origin(raw, kind if kind.elsewhere else None, f"{version}, Kind={kind.kind}", job)
+    return Origin(raw, kind if kind.may_run_in_worker else None, f"{version}, Kind={kind.kind}", job)
 
 
 def _origin_of_pods(owner: PodOwner, raw: Raw, job: Raw) -> Origin:

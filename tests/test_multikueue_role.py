@@ -34,7 +34,7 @@ def test_the_account_has_the_rights_that_are_used_and_no_others() -> None:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    kinds = (*(kind for kind in KINDS.values() if kind.elsewhere), *MIRRORED_OWNERS)
+    kinds = (*(kind for kind in KINDS.values() if kind.may_run_in_worker), *MIRRORED_OWNERS)
     written = [resources.WORKLOADS, *(kind.resource for kind in kinds)]
     wanted = {right for resource in written for right in needed(resource)}
     wanted |= {(each.group, each.plural, verb) for each in SURVEYED for verb in ("list", "watch")}

@@ -34,7 +34,7 @@ class MirroredKinds:
     """
 
     def __init__(self, caches: Caches, externals: Iterable[External], clock: Callable[[], float]) -> None:
-        self.jobs = tuple(kind for kind in caches.kinds if kind.elsewhere)
+        self.jobs = tuple(kind for kind in caches.kinds if kind.may_run_in_worker)
         self.owners = tuple(each for each in MIRRORED_OWNERS if each.resource in caches.stores)
         self.externals = tuple(externals)
         self._caches = caches

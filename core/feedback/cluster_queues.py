@@ -269,10 +269,10 @@ def _queue_in_use(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]
         ends = "deleted when the last one finishes; HoldAndDrain evicts them now"
         yield f"{workloads(running)} {holds} quota here and {waiting} {waits}: {ends}"
     elif waiting:
-        waits = "waits here and stays" if waiting == 1 else "wait here and stay"
+        waits = "waits" if waiting == 1 else "wait"
         them = "it" if waiting == 1 else "them"
-        again = f"until a ClusterQueue of this name is created again; move {them} first"
-        yield f"{workloads(waiting)} {waits} pending {again}"
+        again = f"until a ClusterQueue of this name is created again; move {them} to another queue first"
+        yield f"{workloads(waiting)} {waits} here {again}"
 
 
 CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (

@@ -60,8 +60,8 @@ def _queue_in_use(change: Change[LocalQueue], lookup: Lookup) -> Iterable[str]:
         running, waiting = lookup.admitted_for(change.old.key), lookup.pending_for(change.old.key)
         if waiting:
             run = f"; {running} running {'continues' if running == 1 else 'continue'}" if running else ""
-            waits, them = ("waits here and stays", "it") if waiting == 1 else ("wait here and stay", "them")
-            again = f"pending until this LocalQueue is created again; move {them} first"
+            waits, them = ("waits", "it") if waiting == 1 else ("wait", "them")
+            again = f"here until this LocalQueue is created again; move {them} to another queue first"
             yield fitted(
                 f"{workloads(waiting)} {waits} {again}{run}",
                 or_else=[f"{workloads(waiting)} {waits} {again}"],
@@ -216,7 +216,7 @@ LOCAL_QUEUE_RULES: Final[tuple[Rule[Change[LocalQueue]], ...]] = (
         "local-queue-in-use",
         "A LocalQueue with workloads is deleted.",
         _queue_in_use,
-        example="1 workload waits here and stays pending until this LocalQueue is created again; move it first;"
+        example="1 workload waits here until this LocalQueue is created again; move it to another queue first;"
         " 2 running continue",
     ),
 )

@@ -31,7 +31,7 @@ class External(Mirrored):
         """Returns the whole status; None while there is none."""
         return remote.get("status")
 
-    def ended_there(self, remotes: Sequence[Raw], now: float) -> None:
+    def ended_in_worker(self, remotes: Sequence[Raw], now: float) -> None:
         """None: no two kinds say it in the same way, so only what the Workload there says of its end counts."""
 
 

@@ -122,7 +122,7 @@ class JobStarter(JobReader):
         """Returns the status that an object gets from the one in another cluster; None to leave it as it is."""
         return remote.get("status") or {}
 
-    def ended_there(self, remotes: Sequence[Raw], now: float) -> bool:
+    def ended_in_worker(self, remotes: Sequence[Raw], now: float) -> bool:
         """Whether the status of the objects in a worker shows that the job has ended."""
         return self.finished(self.whole(remotes, now)) is not None
 

@@ -46,7 +46,7 @@ class Mirrored(ABC):
     """Whether the number of pods of an elastic job may change in another cluster."""
 
     @property
-    def elsewhere(self) -> bool:
+    def may_run_in_worker(self) -> bool:
         """Whether objects of this kind can run in another cluster at all."""
         return self.managed_by is not None
 
@@ -116,14 +116,14 @@ class Mirrored(ABC):
         """Returns the status that an object gets from the one in another cluster; None to leave it as it is."""
 
     @abstractmethod
-    def ended_there(self, remotes: Sequence[Raw], now: float) -> bool | None:
+    def ended_in_worker(self, remotes: Sequence[Raw], now: float) -> bool | None:
         """Whether the status of the objects in a worker shows that the job has ended; None if unknown."""
 
-    def stopped_there(self, remote: Raw) -> bool:
+    def stopped_in_worker(self, remote: Raw) -> bool:
         """Whether an object in a worker ends because it was stopped there, so that its end is not that of the job."""
         return False
 
-    def idle_there(self, remotes: Sequence[Raw], now: float) -> bool:
+    def idle_in_worker(self, remotes: Sequence[Raw], now: float) -> bool:
         """Whether the objects of an evicted job in a worker run no pods and stay there until they are withdrawn; other
         kinds report their end by the status of the job here.
         """

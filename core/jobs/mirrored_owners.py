@@ -27,7 +27,7 @@ class MirroredOwner(Mirrored):
         self.framework = owner.framework
 
     @property
-    def elsewhere(self) -> bool:
+    def may_run_in_worker(self) -> bool:
         """Whether objects of this kind can run in another cluster: yes, although no field says so."""
         return True
 
@@ -39,7 +39,7 @@ class MirroredOwner(Mirrored):
         """None: its controller here writes the status."""
         return None
 
-    def ended_there(self, remotes: Sequence[Raw], now: float) -> bool:
+    def ended_in_worker(self, remotes: Sequence[Raw], now: float) -> bool:
         """Whether it has ended: it never does."""
         return False
 

@@ -315,14 +315,14 @@ def _ended_by_eviction(g: Group, worker: Worker) -> bool:
     again = g.check is not None or g.local.holds(Condition.EVICTED)
     if not again or g.kind is None or g.kind.managed_by is not None or worker.since(Condition.EVICTED) is None:
         return False
-    return not worker.jobs or any(map(g.kind.stopped_there, worker.jobs))
+    return not worker.jobs or any(map(g.kind.stopped_in_worker, worker.jobs))
 
 
 def _job_lost(g: Group, worker: Worker) -> bool:
     """Whether the job was deleted in a worker before it had ended, as far as its status here shows."""
     if g.check is None or g.kind is None or g.job is None or not worker.job_gone:
         return False
-    return not g.kind.ended_there(g.kind.parts(g.job), g.now)
+    return not g.kind.ended_in_worker(g.kind.parts(g.job), g.now)
 
 
 def _status_of(g: Group, worker: Worker) -> Patch | None:
@@ -365,7 +365,7 @@ def _ends_later(g: Group, worker: Worker) -> bool:
     if g.kind is None or not worker.jobs or found is None:
         return False
     ended = found["reason"] in (FinishedReason.SUCCEEDED, FinishedReason.FAILED)
-    return ended and g.kind.ended_there(worker.jobs, g.now) is False
+    return ended and g.kind.ended_in_worker(worker.jobs, g.now) is False
 
 
 def _with(g: Group, state: str, message: str, since: float | None = None) -> Workload:

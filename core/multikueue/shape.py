@@ -130,9 +130,9 @@ def _unreadable(kind: Mirrored, raw: Raw, now: float) -> str:
     try:
         tuple(kind.workloads_of(raw))
         kind.made_for(raw, raw)
-        kind.stopped_there(raw)
-        kind.idle_there((raw,), now)
-        kind.ended_there((raw,), now)
+        kind.stopped_in_worker(raw)
+        kind.idle_in_worker((raw,), now)
+        kind.ended_in_worker((raw,), now)
         merge_diff({}, kind.status_from_worker(raw, raw) or {})
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         return f"cannot be read: {type(error).__name__}: {error}"[:_LONGEST]

@@ -100,7 +100,7 @@ def _is_idle(g: Group, w: Worker) -> bool:
         return False
     if w.malformed:
         return True
-    return g.kind.idle_there(w.jobs, g.now) or (not g.kind.shows_end and w.since(Condition.QUOTA_RESERVED) is None)
+    return g.kind.idle_in_worker(w.jobs, g.now) or (not g.kind.shows_end and w.since(Condition.QUOTA_RESERVED) is None)
 
 
 def outdated(g: Group, w: Worker) -> Action | None:

@@ -3,6 +3,26 @@
 Workloads of equal demand and priority form a group: if one of them fits in no flavor, none does, so a group is parked
 and woken as a whole. Therefore the cost of parking and waking does not depend on the number of waiting workloads. Where
 quota alone decided, groups that differ only in where in a topology their pods are to be are parked together.
+
+The states of a workload, in Kueue's words (active, inadmissible), with the methods that change them:
+
+      push                     park(group=True)
+    --------> ACTIVE -------------------------------> INADMISSIBLE with its group (``group.parked``)
+              ^ ^ |                                        |
+              | | |      wake, offer: if the group ``hopes_for`` what became free
+              | +-|----------------------------------------+
+              |   | park(group=False), or the queue is strict
+              |   +---------------------------------> INADMISSIBLE alone (``asleep``)
+              |                                            |
+              |          wake_one; wake, if it is ``gated`` (it may not preempt)
+              +--------------------------------------------+
+
+A workload that is pushed while its group is parked is inadmissible with it (``bypassed``: not decided itself), and so
+is one of that group that was alone; a push with ``asleep`` is inadmissible alone. A parked group that is ``hopeless``
+hopes for no quota, one that is ``short`` hopes for room in other capacities. A queue marks at most one workload as
+``preemptor`` (it waits for its victims to stop), ``blocked`` (for the pods of others to be ready), and ``sticky`` (one
+of these that is the head while it is active, whatever the order). ``remove`` leaves from every state, without marks.
+
 Separate from ``core.state.state``, which decides when to wake. Rules:
 https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#queueing-strategy.
 """

@@ -5,30 +5,30 @@ reservations, in a queue, or nowhere), and chooses which heads are decided again
 the end of a backoff (``next_wake``).
 
 An arena (a tree of cohorts, or several that share nodes) is READY or IDLE; only heads of ready arenas go into a cycle.
-A pending workload is AWAKE (it may become the head), PARKED ALONE, or PARKED with its group (all of equal demand and
-priority in its ClusterQueue):
+A pending workload is ACTIVE (it may become the head) or INADMISSIBLE: parked ALONE, or with its GROUP (all of equal
+demand and priority in its ClusterQueue). Requeued, it is active again. ``core.queue.queue`` draws these states.
 
-| what happens | the arena | parked workloads |
+| what happens | the arena | inadmissible workloads |
 |---|---|---|
-| a workload arrives or changes | ready if it is the head | waits with its group if that is parked |
-| quota is released | ready | groups of its tree that ask for it are awake soon (1) |
-| room beside quota is released | ready | groups of all trees that had none are awake soon (1) |
+| a workload arrives or changes | ready if it is the head | inadmissible with its group, if that is |
+| quota is released | ready | groups of its tree that ask for it are requeued soon (1) |
+| room beside quota is released | ready | groups of all trees that had none are requeued soon (1) |
 | a waiting workload leaves its queue | ready | all groups of its tree, and of others those without room: soon (1) |
 | a ClusterQueue, Cohort, flavor, check changes | built again, ready | all groups soon (1), those alone at once |
 | a Topology changes | built again, ready | as for a flavor |
 | a node of a topology comes, goes or changes | ready | groups that had no room soon (1) |
 | other pods use less of such a node | ready | groups that had no room soon (1) |
-| a LocalQueue is opened or moved | ready | its workloads join their queue awake |
-| labels of a namespace change | ready | those of the namespace, parked alone: awake |
-| a backoff ends | ready | that workload is awake |
-| a cycle reserved quota, preempted or parked | ready | a head decided PARKED: it, or its group (2) |
+| a LocalQueue is opened or moved | ready | its workloads join their queue active |
+| labels of a namespace change | ready | those of the namespace, alone: requeued |
+| a backoff ends | ready | that workload is requeued |
+| a cycle reserved quota, preempted or parked | ready | a head decided inadmissible: it, or its group (2) |
 | a cycle did none of that | idle (2) | |
 | the arena has no heads | idle | |
 | some victims of a preemptor are free, not all | paused, for 1 s at most | |
 
 (1) Before the next cycle if they fit, and otherwise often, unless a head of the arena comes first or a victim is still
-leaving; and when the arena has no heads left, at the latest after 1 s (``wake_ups``). A workload that is parked alone
-because a closed gate keeps it from preempting is awake with the groups, except before the next cycle.
+leaving; and when the arena has no heads left, at the latest after 1 s (``wake_ups``). A workload that is inadmissible
+alone because a closed gate keeps it from preempting is requeued with the groups, except before the next cycle.
 (2) Not where something in the arena has changed since the heads of the cycle were taken (``_changed``).
 
 A second pass (``core.state.second_pass``) is due by time alone; its arena need not be ready.

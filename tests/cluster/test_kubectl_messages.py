@@ -178,7 +178,7 @@ will wait: asks for 9 cpu, 2 free in ClusterQueue "team-a", 7 missing; queue pos
     ),
     "a LocalQueue that is deleted": (
         ("delete", "localqueue", "main", "-n", "team-a"),
-        "1 workload waits here and stays pending until this LocalQueue is created again; move it first;"
+        "1 workload waits here until this LocalQueue is created again; move it to another queue first;"
         " 1 running continues\n"
         "1 waiting never starts (job-waits)",
     ),

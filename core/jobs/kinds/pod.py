@@ -137,7 +137,7 @@ class Pod(JobKind):
         """Whether it runs in another cluster, or is on a node of this one and has not ended: a pod that was stopped
         runs on in its grace period.
         """
-        return runs_elsewhere(job) or uses_node(job)
+        return runs_in_worker(job) or uses_node(job)
 
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """How the pod ended, by its phase."""
@@ -192,7 +192,7 @@ class Pod(JobKind):
         return without_finalizer(job)
 
     @property
-    def elsewhere(self) -> bool:
+    def may_run_in_worker(self) -> bool:
         """Whether pods can run in another cluster: yes, although no field of a pod says so."""
         return True
 
@@ -207,7 +207,7 @@ class Pod(JobKind):
         A condition PodScheduled that is not true is left out: an autoscaler of this cluster would add a node for it.
         The end of a pod that was stopped there is left out, because this pod waits again.
         """
-        if meta.deleting(job) or not has_run(remote) or (ended(remote) and self.stopped_there(remote)):
+        if meta.deleting(job) or not has_run(remote) or (ended(remote) and self.stopped_in_worker(remote)):
             return None
         there, here = remote["status"], job.get("status") or {}
         conditions = [
@@ -219,13 +219,13 @@ class Pod(JobKind):
         shown = {key: value for key, value in wanted.items() if key not in _OF_THIS_CLUSTER}
         return shown | {key: here[key] for key in _OF_THIS_CLUSTER if key in here}
 
-    def stopped_there(self, remote: Raw) -> bool:
+    def stopped_in_worker(self, remote: Raw) -> bool:
         """Whether the pod was marked as stopped."""
         return has_condition(remote, TERMINATION_TARGET)
 
     def shown(self, job: Raw, related: Sequence[Raw] = ()) -> tuple[Raw, Raw] | None:
         """The first pod that shows a node although it waits again."""
-        pod = next((each for each in self.parts(job) if runs_elsewhere(each)), None)
+        pod = next((each for each in self.parts(job) if runs_in_worker(each)), None)
         if pod is None:
             return None
         removed = dict.fromkeys(key for key in pod["status"] if key not in _OF_THIS_CLUSTER)
@@ -332,7 +332,7 @@ def has_run(pod: Raw) -> bool:
     return phase(pod) not in ("", "Pending") or bool(status.get("startTime") or status.get("containerStatuses"))
 
 
-def runs_elsewhere(pod: Raw) -> bool:
+def runs_in_worker(pod: Raw) -> bool:
     """Whether the status of the pod is that of a pod in another cluster that has not ended: it has its gate here."""
     return gated(pod) and has_run(pod) and not ended(pod)
 

@@ -34,7 +34,7 @@ from core.jobs.kinds.pod import (
     opened,
     phase,
     ready,
-    runs_elsewhere,
+    runs_in_worker,
     stopped,
     target,
     terminates_for,
@@ -153,7 +153,7 @@ class PodGroup(Pod):
                 meta.deleting(pod) and uses_node(pod) and not terminates_for(pod, now, longest)
             )
 
-        return any(uses_quota(pod) or runs_elsewhere(pod) for pod in job["members"])
+        return any(uses_quota(pod) or runs_in_worker(pod) for pod in job["members"])
 
     def finished(self, job: Raw, related: Sequence[Raw] = ()) -> Outcome | None:
         """Finished when all pods have succeeded, or none is left of a group whose pods may not be replaced."""
@@ -216,7 +216,7 @@ class PodGroup(Pod):
         waiting = [pod for pod in job["members"] if gated(pod) and not ended(pod) and not meta.deleting(pod)]
         return {**job, "members": waiting, "sorted": {}}
 
-    def idle_there(self, remotes: Sequence[Raw], now: float) -> bool:
+    def idle_in_worker(self, remotes: Sequence[Raw], now: float) -> bool:
         """Whether no pod runs there. Pods that were stopped stay, with their finalizers, until others replace them."""
         return not any(alive(pod, now) for pod in remotes)
 

@@ -13,7 +13,7 @@ from core.jobs.kinds.raycluster import RAY_CLUSTER
 from core.jobs.kinds.rayjob import RAY_JOB
 
 ELSEWHERE = [kind for kind in ALL if kind.managed_by is not None]
-WITHOUT_FIELD = [kind for kind in ALL if kind.elsewhere and kind.managed_by is None]
+WITHOUT_FIELD = [kind for kind in ALL if kind.may_run_in_worker and kind.managed_by is None]
 
 
 def test_the_kinds_that_run_elsewhere() -> None:

@@ -133,7 +133,11 @@ def test_a_job_that_is_nested_too_deep_is_malformed() -> None:
     assert found[MALFORMED].startswith("cannot be read: RecursionError")
 
 
-KINDS: tuple[Mirrored, ...] = (*(kind for kind in ALL if kind.elsewhere), *MIRRORED_OWNERS, External("Run.v1.a.com"))
+KINDS: tuple[Mirrored, ...] = (
+    *(kind for kind in ALL if kind.may_run_in_worker),
+    *MIRRORED_OWNERS,
+    External("Run.v1.a.com"),
+)
 TEXTS: tuple[Any, ...] = ("x", ["x"], [{"type": 1}], {"a": {}}, 7)
 ODD: tuple[Raw, ...] = (
     *({"status": {"conditions": each}} for each in TEXTS),
@@ -154,4 +158,4 @@ def test_what_is_left_of_a_malformed_job_can_be_read(kind: Mirrored) -> None:
     for change in ODD:
         found = checked_job(kind, merged(plain, change), NOW)
         assert checked_job(kind, {**found, MALFORMED: None}, NOW).get(MALFORMED) is None
-        assert isinstance(kind, JobKind) or not kind.stopped_there(found)
+        assert isinstance(kind, JobKind) or not kind.stopped_in_worker(found)
