@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -90,3 +92,52 @@ def test_the_table_of_status_writes_is_complete() -> None:
         if re.search(r"writer\.patch\([^\n]*subresource=", path.read_text())
     }
     assert writes == {*PATH.findall(section)} - {"tests/write_points.py", "tests/test_docs.py"}
+
+
+def _sentences(path: str, names: Collection[str] = ()) -> Iterator[tuple[str, ...]]:
+    """The fixed parts of each text in a module, or in some of its functions and constants; not of docstrings."""
+    tree = ast.parse((ROOT / path).read_text())
+    wanted: list[ast.AST] = [tree]
+    if names:
+        wanted = [each for each in ast.walk(tree) if _name(each) in names]
+        assert len(wanted) == len(names), f"{path} has not all of {names}"
+    inside: set[ast.AST] = set()
+    for top in wanted:
+        for node in ast.walk(top):  # outer nodes before inner ones
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                inside.add(node.value)
+            if isinstance(node, ast.JoinedStr):
+                inside.update(ast.walk(node))
+                yield tuple(each.value for each in node.values if isinstance(each, ast.Constant))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in inside:
+                yield tuple(re.split(r"\{\w*\}|%s", node.value))
+
+
+def _name(node: ast.AST) -> str:
+    if isinstance(node, ast.FunctionDef):
+        return node.name
+    return node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else ""
+
+
+TOPOLOGY_MESSAGES: Mapping[str, tuple[str, ...]] = {
+    "core/topology/reasons.py": (),
+    "core/topology/request.py": (),
+    "core/topology/place.py": (),
+    "core/topology/replace.py": (),
+    "core/topology/flavors.py": (),
+    "core/topology/counts.py": ("exclusion", "_why", "_lacking"),
+    "core/quota/placement.py": ("_flavor",),
+    "core/workload/node_failures.py": ("SEVERAL",),
+    "core/model/messages.py": ("no_replacement",),
+}
+"""Modules and, where not all of them is about topologies, the names of functions and constants."""
+
+
+def test_each_message_about_a_topology_has_its_row_and_each_row_its_message() -> None:
+    section = (ROOT / "docs" / "topology.md").read_text().partition("\n## Why it waits\n")[2].partition("\n## ")[0]
+    rows = [" ".join(re.findall(r"`([^`]+)`", line.split(" | ")[0])) for line in section.splitlines() if "| `" in line]
+    told = [parts for path, names in TOPOLOGY_MESSAGES.items() for parts in _sentences(path, names)]
+    parts = {part.strip() for each in told for part in each if len(part.strip()) > 4}
+    assert sorted(part for part in parts if not any(part in row for row in rows)) == []
+    others = ("There are pending delayed topology requests", "SchedulingGated: ")
+    assert [row for row in rows if not any(part in row for part in parts) and not row.startswith(others)] == []
