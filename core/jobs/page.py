@@ -15,9 +15,10 @@ _TABLE: Final = re.compile(re.escape(HEAD) + r"(\|[^\n]*\n)*")
 
 
 def table() -> str:
-    """Returns the table: a row for each kind, in their order."""
+    """Returns the table: a row for each kind, in their order, with a link to its page."""
     rows = (
-        f"| `{kind.framework}` | `{kind.api_version}` {kind.kind} | {kind.counted} | `{dotted(kind.suspend_path)}` |\n"
+        f"| `{kind.framework}` | `{kind.api_version}` [{kind.kind}](kinds/{kind.singular}.md)"
+        f" | {kind.counted} | `{dotted(kind.suspend_path)}` |\n"
         for kind in ALL
     )
     return HEAD + "".join(rows)

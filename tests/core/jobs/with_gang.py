@@ -39,7 +39,8 @@ def main(scenario: str, config: str) -> None:
         "watched": GANG.resource in watching,
         "rights": f"resources: [{GANG.plural}]" in rights.template(),
         "in the table of the chart": GANG.framework in configuration_table.table()["frameworks"],
-        "in the page": f"| `{GANG.framework}` | `example.com/v1` Gang | `leader` and `worker`: size |" in page.table(),
+        "in the page": f"| `{GANG.framework}` | `example.com/v1` [Gang](kinds/gang.md) | `leader` and `worker`: size |"
+        in page.table(),
         "owns jobs": ("example.com", "Gang") in owners.makers(("batch", "Job")),
         "passed": ("example.com", "Gang") in owners.KNOWN,
         "its pods are listed": pod_selector({"kind": "Gang", "metadata": {"name": "g"}}) == f"{GANG.pods_label}=g",
