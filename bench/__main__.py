@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from api.objects import Raw
-from bench.measure import Counts, Latency, Usage, counts, exit_on_sigterm, timed
+from bench.measure import Counts, Latency, ProcessUsage, counts, exit_on_sigterm, timed
 from bench.scenario import CLUSTER_QUEUES, JOBS, NAMESPACE, NAMESPACES, Size, job, setting
 from bench.served import served
 from controller.kube import config
@@ -126,7 +126,7 @@ def per_job(made: Counter[tuple[str, str]], jobs: int) -> dict[str, float]:
 def cpu_seconds(plane: ControlPlane, pid: int) -> dict[str, float]:
     """Returns the usage of serve and each part of the control plane: a busy machine changes these figures least."""
     parts = {record.name: record.pid for record in processes.recorded(plane.layout.records) if record.alive()}
-    return {name: Usage.of(each).cpu_seconds for name, each in {"serve": pid, **parts}.items()}
+    return {name: ProcessUsage.of(each).cpu_seconds for name, each in {"serve": pid, **parts}.items()}
 
 
 def account(made: Counts, size: Size) -> dict[str, Any]:
@@ -188,7 +188,7 @@ async def _with_us(
     seconds = await from_full_queues(client, admissions, size)
     report["held"] = {"seconds": seconds, "per second": size.jobs / seconds}
     print(f"{size.jobs} Jobs from full queues: {seconds:.1f} s, {size.jobs / seconds:.0f} admissions a second")
-    usage = Usage.of(pid)
+    usage = ProcessUsage.of(pid)
     report["usage"] = {"cpu ms a job": cpu, "rss": usage.rss, "peak": usage.peak}
     print(f"memory of serve: {usage.rss:.0f} MiB, {usage.peak:.0f} at its peak")
     watching.cancel()

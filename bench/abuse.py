@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.measure import Usage, bare_plane, exit_on_sigterm
+from bench.measure import ProcessUsage, bare_plane, exit_on_sigterm
 from bench.openloop import Caller, Quantiles, Target
 from bench.reviews import MUTATE, Ask, asks, good, wrong
 from bench.served import hooks_at, served
@@ -75,7 +75,7 @@ async def assault(victim: Victim, reviews: Iterable[Ask], count: int) -> Report:
         for ask in left:
             report.note(ask, *await wire.call(ask))
             if report.answered.total() >= count * (len(report.sizes) + 1) / FIFTHS:
-                report.sizes.append(Usage.of(victim.pid).rss)
+                report.sizes.append(ProcessUsage.of(victim.pid).rss)
         wire.close()
 
     await asyncio.gather(*(client() for _ in range(CLIENTS)))

@@ -31,7 +31,7 @@ from app.application import Application
 from app.collector import reading
 from app.metrics import ProcessMetrics
 from app.server import Address, Farewell, Listener, Server
-from bench.lag import Lag, Turns
+from bench.lag import Lag, LoopTurns
 from bench.measure import Latency
 from bench.openloop import Caller, Quantiles, Target
 from bench.webhook import PATHS, review
@@ -356,7 +356,7 @@ async def _read_and_answer(port: int, rate: float, scratch: Path) -> Live:
 
 async def _started(controller: Controller) -> tuple[float, list[float]]:
     """Waits for all caches and enters them into State; returns the time, and what each turn of the loop took."""
-    async with Turns() as turns:
+    async with LoopTurns() as turns:
         await asyncio.gather(*(each.synced.wait() for each in controller.reflectors))
         for _ in controller.caches.starting():
             await asyncio.sleep(0)

@@ -122,10 +122,10 @@ def _latency(since: Mapping[str, float], until: Mapping[str, float]) -> dict[str
     return Latency.of(max(0.0, until[name] - since[name]) for name in since.keys() & until.keys())._asdict()
 
 
-def limits(load: Load) -> observer.Limits:
+def limits(load: Load) -> observer.CpuLimits:
     """Returns the quota that may be in use at the same time."""
     cohort_of = {queue.name: queue.cohort for queue in load.all_queues}
-    return observer.Limits(
+    return observer.CpuLimits(
         queues=dict.fromkeys(cohort_of, load.nominal + load.borrowing),
         cohort_of=cohort_of,
         cohorts=dict.fromkeys(cohort_of.values(), load.queues * load.nominal),

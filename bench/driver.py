@@ -19,7 +19,7 @@ import msgspec
 
 from api.objects import Raw, Resource
 from bench.events import Condition, Object, follow, reserved
-from bench.load import Class, Load, Queue, created, setting
+from bench.load import Class, Load, LoadQueue, created, setting
 from bench.measure import timed
 from bench.observer import Seen
 from bench.scenario import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
@@ -207,7 +207,7 @@ class Driver:
             if now > self._heard_at + SILENT_SECONDS:
                 return f"no event for {SILENT_SECONDS:.0f} s: {done}"
 
-    async def _stream(self, queue: Queue, one: Class) -> None:
+    async def _stream(self, queue: LoadQueue, one: Class) -> None:
         for number in range(one.workloads):
             await asyncio.sleep(one.every_seconds)
             resource, body = created(self._load, queue, one, number)

@@ -51,7 +51,7 @@ MANAGED = "kueue.x-k8s.io/multikueue"
 QUOTA = 24
 
 
-class Met(NamedTuple):
+class FleetFault(NamedTuple):
     """A fault, and the seconds from its end until the next Job ended in the manager."""
 
     name: str
@@ -67,7 +67,7 @@ def made(name: str, queue: str, *, managed: bool = True, seconds: float = 1.0) -
     return found
 
 
-class Load:
+class FleetLoad:
     """Creates Jobs in the manager; a create that fails is repeated. The observer counts those that have ended: a list
     of all Jobs would be the largest part of the work of the API server.
     """
@@ -126,7 +126,7 @@ def _summary(workload: Raw | None) -> str:
 
 
 async def reach(
-    load: Load,
+    load: FleetLoad,
     count: int,
     *,
     clock: Callable[[], float] = time.monotonic,
@@ -186,7 +186,7 @@ def at_rest(clusters: Fleet, count: int) -> tuple[Latency, Latency]:
     return Latency.of(local), Latency.of(through)
 
 
-async def fail(load: Load, faults: Faults, count: int, met: list[Met]) -> None:
+async def fail(load: FleetLoad, faults: Faults, count: int, met: list[FleetFault]) -> None:
     """Injects the faults in turn, with some time after each, while there are more Jobs than run at once."""
     while True:
         for fault in faults.chance.sample(FAULTS, len(FAULTS)):
@@ -199,7 +199,7 @@ async def fail(load: Load, faults: Faults, count: int, met: list[Met]) -> None:
             if before == count:
                 return  # all have ended: this fault met none
             await reach(load, before + 1)
-            met.append(Met(title(fault), time.monotonic() - began))
+            met.append(FleetFault(title(fault), time.monotonic() - began))
             told = f"{met[-1].name}: next end {met[-1].next_end:.1f} s, {before} of {count} had ended"
             print(f"{time.strftime('%H:%M:%S')} {told}", flush=True)
             await asyncio.sleep(CALM_SECONDS)
@@ -222,7 +222,7 @@ async def soak(clusters: Fleet, chosen: argparse.Namespace) -> int:
     print(f"seed {chosen.seed}", flush=True)
     for service in clusters.services:
         service.within = PATIENCE_SECONDS  # a slow machine breaks no promise
-    chance, met, began = random.Random(chosen.seed), list[Met](), time.monotonic()
+    chance, met, began = random.Random(chosen.seed), list[FleetFault](), time.monotonic()
     planes = clusters.planes[1:]
     patiently(clusters.manager, "both workers are connected", lambda: all(map(clusters.is_connected, planes)))
     rows: list[tuple[object, ...]] = []
@@ -248,7 +248,10 @@ async def soak(clusters: Fleet, chosen: argparse.Namespace) -> int:
         )
         try:
             async with between(clusters) as proxies:
-                faults, load = Faults(clusters, proxies, chance, chosen.seconds), Load(clusters, observer, chosen.rate)
+                faults, load = (
+                    Faults(clusters, proxies, chance, chosen.seconds),
+                    FleetLoad(clusters, observer, chosen.rate),
+                )
                 async with asyncio.TaskGroup() as group:
                     group.create_task(load.run(chosen.jobs))
                     group.create_task(fail(load, faults, chosen.jobs, met))

@@ -28,7 +28,7 @@ from typing import Any
 import uvloop
 
 from bench.fleet import QUOTA, at_rest, is_empty, made, patiently, pod_created
-from bench.measure import Latency, Usage, counts, exit_on_sigterm
+from bench.measure import Latency, ProcessUsage, counts, exit_on_sigterm
 from bench.report import save, table
 from controller.kube import config
 from tests.cluster.fleet import Fleet, fleet
@@ -47,9 +47,9 @@ class Manager:
         self.clusters = clusters
         self.proxies = proxies
 
-    def usage(self) -> Usage:
+    def usage(self) -> ProcessUsage:
         """The CPU time and the memory that it uses."""
-        return Usage.of(self.clusters.services[0].ready().process.pid)
+        return ProcessUsage.of(self.clusters.services[0].ready().process.pid)
 
     def requests(self) -> Counter[str]:
         """Its requests of the workers so far, by what they are."""

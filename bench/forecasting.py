@@ -26,7 +26,7 @@ import orjson
 
 from bench import report
 from bench.lag import Steps
-from bench.measure import Latency, Usage, bare_plane, exit_on_sigterm
+from bench.measure import Latency, ProcessUsage, bare_plane, exit_on_sigterm
 from bench.measured import with_token
 from bench.openloop import Caller, Target
 from bench.scenario import JOBS, NAMESPACE, WORKLOADS, Size, job, setting
@@ -130,10 +130,10 @@ def in_turn(kubeconfig: Path, pid: int, rate: float, seconds: float, rounds: int
             os.kill(pid, signal.SIGCONT if mode == "on" else signal.SIGSTOP)
             time.sleep(SETTLED_SECONDS)
             caller.took.clear()
-            began = Usage.of(pid).cpu_seconds
+            began = ProcessUsage.of(pid).cpu_seconds
             failed += caller.run(rate, seconds).failed
             found[mode].append(list(caller.took))
-            cpu += Usage.of(pid).cpu_seconds - began
+            cpu += ProcessUsage.of(pid).cpu_seconds - began
     os.kill(pid, signal.SIGCONT)
     both = {mode: Latency.of(each for took in found[mode] for each in took) for mode in ("on", "off")}
     pairs = [Latency.of(on).p99 / Latency.of(off).p99 for on, off in zip(found["on"], found["off"], strict=True)]
@@ -153,7 +153,7 @@ def memory(kubeconfig: Path, scratch: Path, seconds: float, *, enable: bool) -> 
     with served(kubeconfig, scratch, "--config", str(scratch / "config.yaml")) as process:
         time.sleep(seconds)
         other = process_of_forecasts(process.pid)
-        return {"serve": Usage.of(process.pid).rss, "forecasts": Usage.of(other).rss if other else 0.0}
+        return {"serve": ProcessUsage.of(process.pid).rss, "forecasts": ProcessUsage.of(other).rss if other else 0.0}
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from api.names import MULTIKUEUE_CONTROLLER
 from api.names import NAMESPACE as SYSTEM
 from api.objects import Raw, Resource
 from bench import report
-from bench.measure import Latency, Usage, bare_plane, exit_on_sigterm
+from bench.measure import Latency, ProcessUsage, bare_plane, exit_on_sigterm
 from bench.measured import with_token
 from bench.scenario import CLUSTER_QUEUES, GROUP, JOBS, LOCAL_QUEUES, NAMESPACE, Size, job, setting
 from bench.served import served, tied
@@ -128,7 +128,7 @@ def _object(resource: Resource, spec: Raw) -> Raw:
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "liar"}, "spec": spec}
 
 
-class Admissions:
+class AdmissionWaits:
     """Creates Jobs, and measures how long each waits until it is unsuspended."""
 
     def __init__(self, client: Client) -> None:
@@ -179,17 +179,17 @@ class Admissions:
                 number += 1
 
 
-async def measured(admissions: Admissions, pid: int, minutes: float, rate: float) -> list[Minute]:
+async def measured(admissions: AdmissionWaits, pid: int, minutes: float, rate: float) -> list[Minute]:
     """Creates Jobs for some time; what each minute had."""
     ends, found = time.monotonic() + minutes * MINUTE, list[Minute]()
     load = asyncio.create_task(admissions.at_rate(rate, ends))
     while time.monotonic() < ends - 1:
-        before, seen, samples = Usage.of(pid), len(admissions.took), list[float]()
+        before, seen, samples = ProcessUsage.of(pid), len(admissions.took), list[float]()
         until = min(ends, time.monotonic() + MINUTE)
         while time.monotonic() < until:
-            samples.append(Usage.of(pid).rss)
+            samples.append(ProcessUsage.of(pid).rss)
             await asyncio.sleep(0.25)
-        spent = Usage.of(pid).cpu_seconds - before.cpu_seconds
+        spent = ProcessUsage.of(pid).cpu_seconds - before.cpu_seconds
         rss = statistics.median(samples)
         found.append(Minute(len(found), rss, max(samples), spent, Latency.of(admissions.took[seen:])))
         print(
@@ -212,7 +212,7 @@ async def run(kubeconfig: Path, url: str, pid: int, chosen: argparse.Namespace) 
             waits = job(f"waits-{number}", "liar")
             waits["spec"]["managedBy"] = MULTIKUEUE_CONTROLLER
             await client.create(JOBS, waits, NAMESPACE)
-        admissions = Admissions(client)
+        admissions = AdmissionWaits(client)
         following = asyncio.create_task(admissions.follow())
         try:
             before = await measured(admissions, pid, chosen.before, chosen.rate)

@@ -33,7 +33,7 @@ from pathlib import Path
 
 from api.objects import Raw
 from bench.kills import Kills
-from bench.measure import Usage, exit_on_sigterm
+from bench.measure import ProcessUsage, exit_on_sigterm
 from bench.measured import with_token
 from bench.recorder import replayed, section
 from bench.report import save, table
@@ -341,7 +341,7 @@ def main() -> None:
             seconds = time.monotonic() - began
             kills.stop()
             observed = observer.end()
-        usage, (made, reads) = Usage.of(kills.process.pid), requested(log)
+        usage, (made, reads) = ProcessUsage.of(kills.process.pid), requested(log)
     # a job whose Workload was being written at a kill may have another one
     several = [] if kills.count else twice(observed.workloads)
     broken = [*observed.broken, *(f"{name} got several Workloads" for name in several)]

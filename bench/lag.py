@@ -58,7 +58,7 @@ class Lag(_Beside):
             self._late.append((time.perf_counter() - began - INTERVAL_SECONDS) * 1e3)
 
 
-class Turns(_Beside):
+class LoopTurns(_Beside):
     """Measures the CPU time of each turn of the event loop while the block runs: how long it keeps every other task
     waiting, whatever else the machine does. The loop never sleeps meanwhile.
     """

@@ -36,7 +36,7 @@ class Class(NamedTuple):
     topology: Raw | None = None
 
 
-class Queue(NamedTuple):
+class LoadQueue(NamedTuple):
     """A ClusterQueue and its LocalQueue, which has its name and is alone in a namespace of that name."""
 
     name: str
@@ -70,10 +70,10 @@ class Load(NamedTuple):
     racks: Racks | None = None
 
     @property
-    def all_queues(self) -> tuple[Queue, ...]:
+    def all_queues(self) -> tuple[LoadQueue, ...]:
         """Every queue of every cohort."""
         return tuple(
-            Queue(f"{self.name}-{cohort}-{number}", f"{self.name}-{cohort}")
+            LoadQueue(f"{self.name}-{cohort}-{number}", f"{self.name}-{cohort}")
             for cohort in range(self.cohorts)
             for number in range(self.queues)
         )
@@ -212,7 +212,7 @@ def _topology(load: Load) -> Iterator[tuple[Resource, str, Raw]]:
         yield NODES, "", node
 
 
-def created(load: Load, queue: Queue, one: Class, number: int) -> tuple[Resource, Raw]:
+def created(load: Load, queue: LoadQueue, one: Class, number: int) -> tuple[Resource, Raw]:
     """Returns the object that is created for a workload: a Workload without an owner, or a Job."""
     name = f"{one.name}-{number}"
     if load.jobs:

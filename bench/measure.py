@@ -139,7 +139,7 @@ async def _metrics(connection: Connection) -> str:
     return await asyncio.to_thread(read)
 
 
-class Usage(NamedTuple):
+class ProcessUsage(NamedTuple):
     """Returns the usage of a process: CPU seconds, and resident memory now and at its peak in MiB. ``user_seconds`` are
     those without the kernel's, which depend less on what else the machine does.
     """
@@ -150,7 +150,7 @@ class Usage(NamedTuple):
     user_seconds: float = 0.0
 
     @classmethod
-    def of(cls, pid: int) -> "Usage":
+    def of(cls, pid: int) -> "ProcessUsage":
         """Read it from the kernel."""
         stat = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())

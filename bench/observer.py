@@ -36,7 +36,7 @@ class Seen(NamedTuple):
         return self.admitted and self.holds
 
 
-class Limits(NamedTuple):
+class CpuLimits(NamedTuple):
     """The cpu that each ClusterQueue may use with borrowing, its cohort, and the cpu of each cohort."""
 
     queues: Mapping[str, float]
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
     cohorts: Mapping[str, float]
 
 
-def judge(events: Iterable[Seen], limits: Limits, created: Collection[str]) -> list[str]:
+def judge(events: Iterable[Seen], limits: CpuLimits, created: Collection[str]) -> list[str]:
     """Returns a sentence for each broken rule.
 
     The quota of no ClusterQueue and no cohort is exceeded at any moment; a Workload is admitted again only after it was
@@ -86,7 +86,7 @@ def judge(events: Iterable[Seen], limits: Limits, created: Collection[str]) -> l
     return broken
 
 
-def _exceeded(seen: Seen, limits: Limits, queues: Mapping[str, float], cohorts: Mapping[str, float]) -> list[str]:
+def _exceeded(seen: Seen, limits: CpuLimits, queues: Mapping[str, float], cohorts: Mapping[str, float]) -> list[str]:
     cohort = limits.cohort_of[seen.queue]
     found = []
     if queues[seen.queue] > limits.queues[seen.queue]:
@@ -148,7 +148,7 @@ def finished_at(events: Iterable[Seen]) -> dict[str, float]:
 
 
 def idle_while_waiting(
-    events: Iterable[Seen], limits: Limits, requested: Mapping[str, float], began: float, ended: float
+    events: Iterable[Seen], limits: CpuLimits, requested: Mapping[str, float], began: float, ended: float
 ) -> float:
     """The mean cpu that is free while workloads wait in the same cohort that would fit: what a faster controller could
     use.

@@ -30,7 +30,7 @@ from app.application import Application
 from app.collector import reading, settle
 from app.metrics import ProcessMetrics
 from app.server import Address, Farewell, Listener, Server
-from bench.viewers import Caller, Viewer
+from bench.viewers import PathCaller, Viewer
 from bench.webhook import review
 from tests.paging import EVERYTHING, PagedCluster
 from webhook.routes import routes
@@ -212,7 +212,7 @@ async def admission(served: ProcessUnderTest, twin: ProcessUnderTest, viewers: i
     one, in turns.
     """
     found = {arm: Measured() for arm in Arm}
-    caller = Caller(served.admission_port, PATH, orjson.dumps(review(PATH, 1)))
+    caller = PathCaller(served.admission_port, PATH, orjson.dumps(review(PATH, 1)))
     await caller.run(CALLS_PER_SECOND, 2.0)
     memory = 0.0
     for turn in range(turns * len(Arm)):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.measure import Counts, Usage, counts, succeeded
+from bench.measure import Counts, ProcessUsage, counts, succeeded
 from controller.kube.config import Connection
 from devcluster import processes
 from devcluster.controlplane import ControlPlane
@@ -24,12 +24,12 @@ class Moment(NamedTuple):
     """The counters of the API server and the usage of processes at one moment."""
 
     counts: Counts
-    usage: dict[str, Usage]
+    usage: dict[str, ProcessUsage]
 
 
 async def moment(connection: Connection, pids: Mapping[str, int]) -> Moment:
     """Reads both now; ``pids`` by the name that the report uses."""
-    return Moment(await counts(connection), {name: Usage.of(pid) for name, pid in pids.items()})
+    return Moment(await counts(connection), {name: ProcessUsage.of(pid) for name, pid in pids.items()})
 
 
 class Cost(NamedTuple):

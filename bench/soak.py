@@ -72,7 +72,7 @@ LEADS_TO: Mapping[str, Sequence[str]] = {
 LAG, TASKS, RSS = "seiretsu_event_loop_lag_seconds_bucket", "seiretsu_event_loop_tasks", "process_resident_memory_bytes"
 
 
-class Met(NamedTuple):
+class SoakFault(NamedTuple):
     """A fault that was injected. Seconds until another replica led (``lease``), and until the next admission."""
 
     name: str
@@ -93,7 +93,7 @@ class Steady(NamedTuple):
     lag_ms: float
 
 
-def unkept(steady: list[Steady], met: list[Met], unmet: list[str], failed: int) -> list[str]:
+def unkept(steady: list[Steady], met: list[SoakFault], unmet: list[str], failed: int) -> list[str]:
     """Returns the promises that a run did not keep, except those that the observer knows. ``failed`` creates are those
     without any fault.
     """
@@ -120,7 +120,7 @@ class Soak:
         self.client = client
         self.traffic = traffic
         self.observer = observer
-        self.met: list[Met] = []
+        self.met: list[SoakFault] = []
         self.unmet: list[str] = []
         self.wrong: list[str] = []
         self.random = random.Random(seed)
@@ -139,7 +139,7 @@ class Soak:
             lease = time.monotonic() - began if hands_over else 0.0
             while await self.admissions() == before:  # noqa: ASYNC110 - it is in etcd
                 await asyncio.sleep(POLL_SECONDS)
-        self.met.append(Met(name, time.monotonic() - began, lease, len(self.traffic.failures) - failed))
+        self.met.append(SoakFault(name, time.monotonic() - began, lease, len(self.traffic.failures) - failed))
         told = f"{name}: lease {lease:.1f} s, admission {self.met[-1].admission:.1f} s"
         print(f"{time.strftime('%H:%M:%S')} {told}", flush=True)
 

@@ -47,7 +47,7 @@ FLAVOR: Final = FlavorResource("standard", "cpu")
 ROUNDS: Final = 15
 
 
-class Cost(NamedTuple):
+class AnswerCost(NamedTuple):
     """Milliseconds of CPU, of the longest step, and the bytes of an answer."""
 
     cpu: float
@@ -126,7 +126,7 @@ def _raw(key: Key) -> Raw:
     return {"metadata": {"name": key.name, "namespace": key.namespace, "ownerReferences": [owner]}, "spec": {}}
 
 
-async def cost(ask: Callable[[], Coroutine[Any, Any, Raw]]) -> Cost:
+async def cost(ask: Callable[[], Coroutine[Any, Any, Raw]]) -> AnswerCost:
     """Asks once."""
     gc.collect()
     asked = ask()
@@ -139,7 +139,7 @@ async def cost(ask: Callable[[], Coroutine[Any, Any, Raw]]) -> Cost:
         except StopIteration as end:
             size = len(orjson.dumps(end.value))
             now = time.process_time()
-            return Cost((now - started) * 1000, max(longest, now - step) * 1000, size)
+            return AnswerCost((now - started) * 1000, max(longest, now - step) * 1000, size)
         longest = max(longest, time.process_time() - step)
         if waits is not None:  # a pause: others would run now
             idle = time.process_time()
@@ -164,7 +164,7 @@ async def main() -> None:
     for path in (f"{base}/localqueues/cq-0/standing", f"{base}/workloads/w{middle}/standing"):
         about = visibility.asked(path)
         assert about is not None
-        found: dict[str, list[Cost]] = {"first": [], "later": [], "changed": []}
+        found: dict[str, list[AnswerCost]] = {"first": [], "later": [], "changed": []}
         for _ in range(ROUNDS):
             now = [0.0]
             standings = Standings(Lookup(state), _raw, asyncio.Lock(), monotonic=lambda: now[0])  # noqa: B023

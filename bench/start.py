@@ -35,7 +35,7 @@ import orjson
 from api import crds, resources
 from api.names import Finalizer
 from api.objects import Raw, Resource, key_of
-from bench.measure import Usage, exit_on_sigterm, timed
+from bench.measure import ProcessUsage, exit_on_sigterm, timed
 from bench.report import pids_of, save, table
 from bench.scenario import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, NAMESPACES, WORKLOADS
 from bench.served import served
@@ -273,7 +273,7 @@ async def start(plane: ControlPlane, client: Client, scratch: Path, port: int, p
         await until(admitted, "an admission")
         first = time.monotonic() - began
         await idle(process.pid, pids_of(plane)["kube-apiserver"])
-        usage = Usage.of(process.pid)
+        usage = ProcessUsage.of(process.pid)
         stopping = time.monotonic()
     finally:
         await asyncio.to_thread(serving.__exit__, None, None, None)
@@ -298,9 +298,9 @@ async def idle(*pids: int) -> None:
     """
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
-            before = sum(Usage.of(pid).cpu_seconds for pid in pids)
+            before = sum(ProcessUsage.of(pid).cpu_seconds for pid in pids)
             await asyncio.sleep(3.0)
-            if sum(Usage.of(pid).cpu_seconds for pid in pids) - before < 0.3:
+            if sum(ProcessUsage.of(pid).cpu_seconds for pid in pids) - before < 0.3:
                 return
 
 
@@ -355,21 +355,21 @@ async def created(count: int) -> dict[str, Any]:
             serving = served(plane.kubeconfig, Path(scratch))
             process = await asyncio.to_thread(serving.__enter__)
             try:
-                empty = Usage.of(process.pid)
+                empty = ProcessUsage.of(process.pid)
                 await create(client, setting())
                 began = time.monotonic()
                 async with Statuses(client, 2 * count) as statuses:
                     took = await create(client, many_queues(count), CREATORS)
                     await statuses.right()
                     right = time.monotonic() - began
-                    full = Usage.of(process.pid)
+                    full = ProcessUsage.of(process.pid)
                     began = time.monotonic()
                     for number in range(0, count, max(1, count // EDITS)):
                         _, _, raw = queue(f"cq-{number:05}", 20, cohort=f"cohort-{number % COHORTS}")[0]
                         await client.patch(CLUSTER_QUEUES, raw["metadata"]["name"], "", {"spec": raw["spec"]})
                     edits = len(range(0, count, max(1, count // EDITS)))
                     await statuses.right()
-                    edited, last = time.monotonic() - began, Usage.of(process.pid)
+                    edited, last = time.monotonic() - began, ProcessUsage.of(process.pid)
                 await create(client, more_queues(count), CREATORS)  # their statuses are not written yet
                 stopping = time.monotonic()
             finally:

@@ -83,7 +83,7 @@ class Viewer:
         return f"{head}Accept-Encoding: gzip\r\n\r\n".encode()
 
 
-class Caller:
+class PathCaller:
     """Calls one path again and again, on connections that it keeps."""
 
     def __init__(self, port: int, path: str, body: bytes) -> None:

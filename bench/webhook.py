@@ -19,7 +19,7 @@ from api.objects import Raw
 from bench.measure import (
     AHEAD,
     BEHIND,
-    Usage,
+    ProcessUsage,
     bare_plane,
     counts,
     exit_on_sigterm,
@@ -73,7 +73,7 @@ class Program:
             if name == _CALLS:
                 calls[float(labels.partition('le="')[2].partition('"')[0])] += int(float(value))
             admitted += float(value) if name == _ADMITTED else 0.0
-        return Counted(calls, admitted, Usage.of(self.pid).cpu_seconds, waited_seconds(self.pid))
+        return Counted(calls, admitted, ProcessUsage.of(self.pid).cpu_seconds, waited_seconds(self.pid))
 
 
 class Counted(NamedTuple):

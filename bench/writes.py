@@ -26,7 +26,7 @@ from api.kinds import KINDS
 from api.objects import Raw, Resource
 from bench.caches import workload
 from bench.converter import converting
-from bench.measure import Usage, exit_on_sigterm
+from bench.measure import ProcessUsage, exit_on_sigterm
 from bench.scenario import NAMESPACE, NAMESPACES, WORKLOADS
 from controller.kube import config
 from controller.kube.client import Client
@@ -66,7 +66,7 @@ STEPS = ("create", "admission", "finish")
 ALLOCATED = "go_memstats_alloc_bytes_total "
 
 
-class Cost(NamedTuple):
+class WriteCost(NamedTuple):
     """A write: milliseconds of CPU of the API server and of etcd, KiB that the API server allocates for it, and
     milliseconds from call to answer (the median).
     """
@@ -142,19 +142,21 @@ class Life:
         await self.client.patch(WORKLOADS, name, NAMESPACE, body, type="apply", subresource="status", force=True)
 
 
-async def cost(write: Callable[[int], Awaitable[object]], plane: ControlPlane, count: int) -> Cost:
+async def cost(write: Callable[[int], Awaitable[object]], plane: ControlPlane, count: int) -> WriteCost:
     """Write so often, one after the other."""
     pids = {one.name: one.pid for one in processes.recorded(plane.layout.records)}
     measured = [pids["kube-apiserver"], pids["etcd"]]
     took = []
-    allocated, before = _allocated(plane), [Usage.of(pid).cpu_seconds for pid in measured]
+    allocated, before = _allocated(plane), [ProcessUsage.of(pid).cpu_seconds for pid in measured]
     for number in range(1, count + 1):
         began = time.perf_counter()
         await write(number)
         took.append(time.perf_counter() - began)
     await asyncio.sleep(0.2)  # until the caches of all versions have the writes
-    cpu, etcd = ((Usage.of(pid).cpu_seconds - was) / count * 1e3 for pid, was in zip(measured, before, strict=True))
-    return Cost(cpu, etcd, (_allocated(plane) - allocated) / count / 1024, statistics.median(took) * 1e3)
+    cpu, etcd = (
+        (ProcessUsage.of(pid).cpu_seconds - was) / count * 1e3 for pid, was in zip(measured, before, strict=True)
+    )
+    return WriteCost(cpu, etcd, (_allocated(plane) - allocated) / count / 1024, statistics.median(took) * 1e3)
 
 
 def _allocated(plane: ControlPlane) -> float:
@@ -166,7 +168,7 @@ def _allocated(plane: ControlPlane) -> float:
 async def measure(plane: ControlPlane, kueue: Path | None, conversion: Raw, count: int, rounds: int) -> None:
     """Alternates the definitions; prints the median of each kind of write, and the ratio."""
     wanted = definitions(kueue, conversion)
-    found: dict[tuple[str, str], list[Cost]] = {}
+    found: dict[tuple[str, str], list[WriteCost]] = {}
     async with Client(config.load(plane.kubeconfig), throttle=Throttle(0)) as client:
         await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         life = Life(client)
@@ -178,7 +180,7 @@ async def measure(plane: ControlPlane, kueue: Path | None, conversion: Raw, coun
                     found.setdefault((what, whose), []).append(await cost(write, plane, count))
     for whose in wanted:
         middles = {what: _median(found[what, whose]) for what in STEPS}
-        middles["life"] = Cost(*(sum(values) for values in zip(*middles.values(), strict=True)))
+        middles["life"] = WriteCost(*(sum(values) for values in zip(*middles.values(), strict=True)))
         for what, one in middles.items():
             print(
                 f"Workload {what}, {whose} definition: {one.cpu:.2f} ms of CPU, {one.etcd:.2f} of etcd,"
@@ -190,8 +192,8 @@ async def measure(plane: ControlPlane, kueue: Path | None, conversion: Raw, coun
         print(f"Workload {what}, ours against Kueue's, CPU: {statistics.median(ratios):.2f} (by turn: {told})")
 
 
-def _median(costs: list[Cost]) -> Cost:
-    return Cost(*(statistics.median(values) for values in zip(*costs, strict=True)))
+def _median(costs: list[WriteCost]) -> WriteCost:
+    return WriteCost(*(statistics.median(values) for values in zip(*costs, strict=True)))
 
 
 def main() -> None:

@@ -101,14 +101,29 @@ def test_the_second_try_repeats_what_failed_and_prints_as_flaky_what_passes_then
     ]
 
 
-PRODUCT = ("api", "core", "controller", "webhook", "certs", "operations", "app", "cli", "seiretsu", "observer")
+PROGRAMS = (
+    "api",
+    "core",
+    "controller",
+    "webhook",
+    "certs",
+    "operations",
+    "app",
+    "cli",
+    "seiretsu",
+    "observer",
+    "devcluster",
+    "bench",
+)
 SAME_NAMES: Mapping[str, str] = {
     "api/v1beta2": "Classes have the names of the kinds and fields in the API.",
     "api/v1alpha1": "Classes have the names of these kinds and fields, as in v1beta2.",
     "api/v1beta1": "Classes have the same names as in v1beta2",
     "api/configuration": "A class has the name of the section of the Configuration that it reads.",
     "api/names.py": "A namespace has the name of the type whose values it lists.",
+    "bench": "its classes may have the names of those of the program, and none has that of another one here",
     "core/model": "A struct has the name of the kind or field in ``api`` that it is made of.",
+    "devcluster": "its classes may have the names of classes there",
     "observer": "Its classes may have the names of those of Seiretsu, with which they share nothing.",
     "seiretsu/client": "its classes may have the names of those of the program",
 }
@@ -124,7 +139,7 @@ def place_of(path: Path) -> str:
 
 def test_a_class_name_means_one_thing() -> None:
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for path in (path for top in PRODUCT for path in (ROOT / top).rglob("*.py")):
+    for path in (path for top in PROGRAMS for path in (ROOT / top).rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef):
                 found[place_of(path), node.name].append(str(path.relative_to(ROOT)))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.observer import (
-    Limits,
+    CpuLimits,
     Seen,
     admission_seconds,
     admitted_at,
@@ -19,7 +19,7 @@ from bench.observer import (
     refill_seconds,
 )
 
-LIMITS = Limits({"a": 15.0, "b": 15.0}, {"a": "all", "b": "all"}, {"all": 20.0})
+LIMITS = CpuLimits({"a": 15.0, "b": 15.0}, {"a": "all", "b": "all"}, {"all": 20.0})
 
 
 def seen(name: str, at: float = 0.0, queue: str = "", cpu: float = 10.0, **flags: Any) -> Seen:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench.measure import Counts, Latency, Usage
+from bench.measure import Counts, Latency, ProcessUsage
 from bench.report import Cost, Moment
 
 BEFORE = Moment(
     Counts(Counter({("POST", "workloads", 201): 5, ("PATCH", "workloads/status", 200): 1}), {"mutate": (2, 0.1)}, 2),
-    {"controller": Usage(1.0, 50.0, 60.0)},
+    {"controller": ProcessUsage(1.0, 50.0, 60.0)},
 )
 AFTER = Moment(
     Counts(
@@ -27,7 +27,7 @@ AFTER = Moment(
         {"mutate": (6, 0.5)},
         10,
     ),
-    {"controller": Usage(3.0, 55.0, 70.0)},
+    {"controller": ProcessUsage(3.0, 55.0, 70.0)},
 )
 OWN = Counter({("POST", "workloads", 201): 4, ("POST", "workloads", 429): 1})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.soak import LAG, LEADS_TO, RSS, TASKS, Met, Steady, series, unkept
+from bench.soak import LAG, LEADS_TO, RSS, TASKS, SoakFault, Steady, series, unkept
 from bench.traffic import SORTS
 from tests.write_points import POINTS
 
@@ -37,10 +37,10 @@ def test_each_write_point_is_met() -> None:
 
 def test_another_replica_leads_soon_after_the_end_of_the_leader_and_later_after_a_kill() -> None:
     met = [
-        Met("SIGTERM of the leader, default lease", 5.0, 3.1),
-        Met("SIGKILL of the leader, default lease", 18.0, 16.9),
-        Met("SIGKILL of the leader, default lease", 18.0, 17.2),
-        Met("leader stopped until another one leads", 30.0, 25.0),
+        SoakFault("SIGTERM of the leader, default lease", 5.0, 3.1),
+        SoakFault("SIGKILL of the leader, default lease", 18.0, 16.9),
+        SoakFault("SIGKILL of the leader, default lease", 18.0, 17.2),
+        SoakFault("leader stopped until another one leads", 30.0, 25.0),
     ]
     assert unkept([], met, [], 0) == [
         "SIGTERM: another one led after 3.1 s, not within 3",
