@@ -97,13 +97,15 @@ class Standings:
         if raw is None:
             raise RefusedCallError(404, visibility.not_found(about))
         sight = await self._sight(user, reviews, key)
-        told = await self._explained(key, sight)
-        if told is not None and told.hidden and sight.namespaces is not None:
-            wider = await self._wider(user, reviews, sight, sorted(told.hidden)[:MOST_NAMESPACES])
-            told = told if wider == sight else await self._explained(key, wider)
-        if told is None:
-            told = _finished(key, raw)
-        shown = replace(told, message=told.message[:LONGEST_MESSAGE], before=told.before[:LONGEST_MESSAGE])
+        explanation = await self._explained(key, sight)
+        if explanation is not None and explanation.hidden and sight.namespaces is not None:
+            wider = await self._wider(user, reviews, sight, sorted(explanation.hidden)[:MOST_NAMESPACES])
+            explanation = explanation if wider == sight else await self._explained(key, wider)
+        if explanation is None:
+            explanation = _finished(key, raw)
+        shown = replace(
+            explanation, message=explanation.message[:LONGEST_MESSAGE], before=explanation.before[:LONGEST_MESSAGE]
+        )
         fields = {
             "localQueueName": (raw.get("spec") or {}).get("queueName", ""),
             **document.written(shown, self._job_of),

@@ -77,9 +77,9 @@ class JobAnswers:
             return await self._gone(rights, key)
         sight = await self._sight(rights, key)
         about = VisibilityRequest(visibility.VERSIONS[0], visibility.WORKLOADS, *key, visibility.STANDING)
-        standing, told, events, text = await asyncio.gather(
+        standing, recorded, events, text = await asyncio.gather(
             self._standings.answer(about, Page(0, 0), rights.user, rights.reviews),
-            self._told(key, sight, raw["metadata"].get("uid", "")),
+            self._recorded_timeline(key, sight, raw["metadata"].get("uid", "")),
             self._events(rights, raw),
             asyncio.to_thread(_yaml, raw),
         )
@@ -94,7 +94,7 @@ class JobAnswers:
             **(asks(workload) if workload is not None else {}),
             "cluster": workload.cluster_name if workload is not None else "",
             "standing": standing,
-            "timeline": told if told is not None else await self._timeline(raw, sight),
+            "timeline": recorded if recorded is not None else await self._timeline(raw, sight),
             "events": events,
             "yaml": text,
             "placed": _placed(workload),
@@ -121,7 +121,7 @@ class JobAnswers:
             "now": self._clock(),
         }
 
-    async def _told(self, key: Key, sight: Sight, uid: str) -> list[Raw] | None:
+    async def _recorded_timeline(self, key: Key, sight: Sight, uid: str) -> list[Raw] | None:
         found = await self._ask_history(key, sight, uid)
         if found is None or not found.steps:
             return None
@@ -267,7 +267,7 @@ def _of_history(found: Iterable[queries.Preempted], sight: Sight) -> list[Raw]:
     """Returns the same rows from the history, whose rows the reader may see."""
     rows = []
     for each in found:
-        told = read(each.message, each.at)
+        preemption = read(each.message, each.at)
         by = each.by
         rows.append(
             {
@@ -278,9 +278,9 @@ def _of_history(found: Iterable[queries.Preempted], sight: Sight) -> list[Raw]:
                 "queue": each.victim.cluster_queue,
                 "by": {"hidden": True} if by is None else {**by.key._asdict(), "job": by.job},
                 "byQueue": by.cluster_queue if by is not None and sight.cluster_queues else "",
-                "cause": told.rule if told is not None else each.rule,
-                "rule": told.rule if told is not None else each.rule,
-                "wouldHelp": told.way if told is not None else "",
+                "cause": preemption.rule if preemption is not None else each.rule,
+                "rule": preemption.rule if preemption is not None else each.rule,
+                "wouldHelp": preemption.way if preemption is not None else "",
             }
         )
     return rows

@@ -321,9 +321,9 @@ class Forecasts:
         workload = self.caches.state.workloads.get(start.key)
         if workload is None or not workload.active or workload.holds(Condition.QUOTA_RESERVED):
             return
-        told = self._starts[start.key] = self._calibration.corrected(start)
+        corrected = self._starts[start.key] = self._calibration.corrected(start)
         if start.known and not workload.evictions:
-            self._records.setdefault(start.key, Record()).add(told, start.p50)
+            self._records.setdefault(start.key, Record()).add(corrected, start.p50)
 
     def _forget_old(self) -> None:
         now = self.clock()

@@ -319,8 +319,8 @@ def _failing(what: str) -> Iterator[None]:
 
 def _of_server(error: Exception) -> str:
     """The message of the server without the fields that only programs read."""
-    told = error.args[0] if error.args else str(error)
-    return str(told.get("M", told)) if isinstance(told, dict) else str(error)
+    given = error.args[0] if error.args else str(error)
+    return str(given.get("M", given)) if isinstance(given, dict) else str(error)
 
 
 def _tls(options: Mapping[str, str]) -> ssl.SSLContext | None:

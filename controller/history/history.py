@@ -160,7 +160,7 @@ class History:
     async def _open(self) -> None:
         """Opens the database, and catches up with what happened while nobody wrote."""
         self._database = database = await self._in_thread(lambda: opened(self.settings))
-        held, known, told, self._alive = await self._in_thread(
+        held, known, quotas, self._alive = await self._in_thread(
             lambda: (
                 queries.open_uses(database),
                 queries.unfinished(database),
@@ -168,7 +168,7 @@ class History:
                 alive(database),
             )
         )
-        self._quotas = {key: QuotaRecord(key[0], cohort, 0.0, nominal) for key, (cohort, nominal) in told.items()}
+        self._quotas = {key: QuotaRecord(key[0], cohort, 0.0, nominal) for key, (cohort, nominal) in quotas.items()}
         self._take_quotas()
         if not self._connected:
             self._connected = True

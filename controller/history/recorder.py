@@ -83,7 +83,7 @@ class CycleRecorder:
 
     def state(self, policy: SchedulingPolicy) -> RecordedState:
         """Returns the State of this process."""
-        self._recorded = RecordedState(policy, self._tell, self._begin)
+        self._recorded = RecordedState(policy, self._record, self._begin)
         return self._recorded
 
     async def run(self) -> None:
@@ -113,7 +113,7 @@ class CycleRecorder:
             await end(self._thread, lambda: self._end(batch))
 
     def _begin_anew(self) -> None:
-        """The next cycle begins a file; what was told before it is in its Opening."""
+        """The next cycle begins a file; what was recorded before it is in its Opening."""
         self._waiting.clear()
         self._writes = False
         if self._recorded is not None:
@@ -123,7 +123,7 @@ class CycleRecorder:
         self._writes, self._began = True, self.clock()
         self._waiting.append(_EntryMaker(made, opens=True))
 
-    def _tell(self, made: Made) -> None:
+    def _record(self, made: Made) -> None:
         if not self._writes:
             return
         if len(self._waiting) >= MOST_WAITING:

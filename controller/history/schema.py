@@ -123,8 +123,8 @@ def statements(entry: Entry, now: float) -> list[Statement]:
         case UseEnd():
             return [(_USE_END, asdict(entry))]
         case DeletedWorkload(uid, at):
-            told, first, *others = {"uid": uid, "at": at}, *_GONE
-            return [(first, {**told, "changed": now}), *((each, told) for each in others)]
+            values, first, *others = {"uid": uid, "at": at}, *_GONE
+            return [(first, {**values, "changed": now}), *((each, values) for each in others)]
         case QuotaRecord(cluster_queue, cohort, since, nominal):
             known = {"cluster_queue": cluster_queue, "cohort": cohort, "since": since}
             return [

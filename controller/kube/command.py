@@ -41,13 +41,13 @@ async def credential(command: Raw, cluster: Raw, directory: Path, seconds: float
     """Returns the ``status`` of the ExecCredential that a command prints."""
     interactive = command.get("interactiveMode") != "Never" and sys.stdin.isatty()
     spec = {"interactive": interactive, **({"cluster": cluster} if command.get("provideClusterInfo") else {})}
-    told = {"apiVersion": command["apiVersion"], "kind": "ExecCredential", "spec": spec}
+    exec_info = {"apiVersion": command["apiVersion"], "kind": "ExecCredential", "spec": spec}
     given = {str(each["name"]): str(each["value"]) for each in command.get("env") or ()}
     name = str(command["command"])
     process = await asyncio.create_subprocess_exec(
         str(directory / name) if "/" in name else name,
         *map(str, command.get("args") or ()),
-        env={**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(told)},
+        env={**os.environ, **given, "KUBERNETES_EXEC_INFO": json.dumps(exec_info)},
         stdin=None if interactive else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

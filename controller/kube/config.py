@@ -344,8 +344,8 @@ def _credentials(
 
 async def _of_command(run: Raw, origin: Path, cluster: Raw, home: Path, tls: ssl.SSLContext | None) -> Renewed:
     """Runs the ``exec`` command of a user. A certificate that it prints is added to ``tls``."""
-    told = command.cluster_info(cluster, origin.parent) | ({"config": run["config"]} if run.get("config") else {})
-    found = await command.credential(run, told, home.parent)
+    info = command.cluster_info(cluster, origin.parent) | ({"config": run["config"]} if run.get("config") else {})
+    found = await command.credential(run, info, home.parent)
     certificate, key, token = (found.get(each) for each in ("clientCertificateData", "clientKeyData", "token"))
     if bool(certificate) != bool(key) or not (certificate or token):
         raise command.CommandError(f"{run['command']}: printed no token, and no certificate with its key")

@@ -46,7 +46,7 @@ class _Look:
 
     at: float
     wait: float = FIRST_SECONDS
-    told: str = ""
+    reported: str = ""
 
 
 class NotRunning:
@@ -156,13 +156,13 @@ class NotRunning:
         found = running.running(raw, job, pods, (), self._now(), all_pods=not more)
         made = sum((pod.get("status") or {}).get("phase") != "Failed" for pod in pods)
         if found.wanted > made and not more:
-            told, _ = await self.writer.first_of(
+            failures, _ = await self.writer.first_of(
                 resources.EVENTS, key.namespace, labels="", fields="type=Warning,reason=FailedCreate", limit=MOST_EVENTS
             )
-            found = running.running(raw, job, pods, self._of_job(key, job, told), self._now())
-        if not found.why or found.why == look.told or self._looks.get(key) is not look:
+            found = running.running(raw, job, pods, self._of_job(key, job, failures), self._now())
+        if not found.why or found.why == look.reported or self._looks.get(key) is not look:
             return
-        look.told = found.why
+        look.reported = found.why
         event = events.not_running(found.running, found.wanted, found.why)
         if job is not None and resource is not None:
             self.recorder.record(resource, key_of(job), job["metadata"]["uid"], event)
@@ -179,10 +179,10 @@ class NotRunning:
                 return kind.resource, found
         return None, None
 
-    def _of_job(self, key: Key, job: Raw | None, told: Iterable[Raw]) -> Iterator[Raw]:
+    def _of_job(self, key: Key, job: Raw | None, failures: Iterable[Raw]) -> Iterator[Raw]:
         """Yields events; those about a Job that belongs to the job (of a JobSet) as if they were about it."""
         store = self.caches.stores.get(BATCH_JOB.resource)
-        for event in told:
+        for event in failures:
             about = event.get("involvedObject") or {}
             if store is not None and job is not None and about.get("kind") == BATCH_JOB.kind:
                 part = store.get(Key(key.namespace, str(about.get("name"))))

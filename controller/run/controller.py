@@ -172,13 +172,13 @@ class Controller:
         )
         self.caches.read_again = self.scheduler.wake
         self.budget.urgent = lambda: self.scheduler.urgent
-        told = Events(self._recorder, WORKLOADS)
-        self.workloads = WorkloadReconciler(self.caches, writer, told, self.settings)
+        recorder = Events(self._recorder, WORKLOADS)
+        self.workloads = WorkloadReconciler(self.caches, writer, recorder, self.settings)
         self.multikueue = MultiKueueController(
-            self.caches, writer, client, told, self.metrics, self.settings, externals=externals
+            self.caches, writer, client, recorder, self.metrics, self.settings, externals=externals
         )
-        told = Events(self._recorder, PROVISIONING)
-        self.provisioning = Provisioning(self.caches, writer, told, self.settings)
+        recorder = Events(self._recorder, PROVISIONING)
+        self.provisioning = Provisioning(self.caches, writer, recorder, self.settings)
         longest = self.settings.copied.longest_name
         self.variants = Variants(self.caches, writer, Events(self._recorder, VARIANTS), longest_name=longest)
         self.queues = QueueStatuses(self.caches, writer, budget=self.budget)

@@ -291,8 +291,8 @@ def _steps(old: Workload | None, new: Workload, now: float) -> Iterator[Step]:
         if not kind or (before is not None and _facts(before) == _facts(each)):
             continue
         seen = each.since if before is None or before.status != each.status else max(now, each.since)
-        told = preemption_of(each.message) if kind == "Preempted" else None
-        by = told.uid if told is not None else ""
+        preemption = preemption_of(each.message) if kind == "Preempted" else None
+        by = preemption.uid if preemption is not None else ""
         yield Step(new.uid, kind, each.reason, each.since, seen, _cut(each.message), by)
 
 

@@ -44,8 +44,8 @@ def chosen(
     named = [_named(each, placement, on_nodes=on_nodes) for each in possible]
     flavor = possible[named.index(max(named))]
     rule = "comes first in the ClusterQueue" if named.count(max(named)) > 1 else "names most labels of the nodes"
-    told = f"flavors {listed(each.name for each in possible)} are possible: {flavor.name} {rule}"
-    texts = [*([told] if len(possible) > 1 else []), *_elsewhere(flavor, best, pods, labels)]
+    several = f"flavors {listed(each.name for each in possible)} are possible: {flavor.name} {rule}"
+    texts = [*([several] if len(possible) > 1 else []), *_elsewhere(flavor, best, pods, labels)]
     return FlavorChoice(flavor.name, "; ".join(texts))
 
 

@@ -32,9 +32,9 @@ class UpdateWorkload(Patch):
     @classmethod
     def of(cls, workload: Key, patch: Raw, why: str, *, added: int = 0) -> Self:
         """``added``: the number of new owners."""
-        told = (events.updated_workload(workload),) if why in ("matching", "resize") else ()
+        recorded = (events.updated_workload(workload),) if why in ("matching", "resize") else ()
         owners = (events.owners_added(added),) if added else ()
-        return cls(patch, target=Target(WORKLOADS, workload), why=why, events=told, target_events=owners)
+        return cls(patch, target=Target(WORKLOADS, workload), why=why, events=recorded, target_events=owners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,12 @@ class UpdateWorkloadStatus(Patch):
     @classmethod
     def between(cls, before: Workload, after: Workload, why: str) -> Self | None:
         """The change from one value to the other; None if their statuses do not differ."""
-        patch, told = status_patch(before, after), (events.finished_workload(before.key),) if why == "finish" else ()
+        patch, recorded = (
+            status_patch(before, after),
+            (events.finished_workload(before.key),) if why == "finish" else (),
+        )
         at = Target(WORKLOADS, before.key)
-        return cls(patch, "status", at, after=after, why=why, events=told) if patch else None
+        return cls(patch, "status", at, after=after, why=why, events=recorded) if patch else None
 
 
 @dataclass(frozen=True, slots=True)

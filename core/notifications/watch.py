@@ -136,7 +136,7 @@ class Watch:
                     _notification(NotificationKind.ADMITTED, new, at, milestone.cluster_queue, seconds=waited),
                 ]
             case Evicted():
-                return self._told_eviction(new, milestone)
+                return self._of_eviction(new, milestone)
             case Finished():
                 done = new.condition(Condition.FINISHED)
                 if done is None or done.reason not in _FAILED:
@@ -149,7 +149,7 @@ class Watch:
                 ]
         return []
 
-    def _told_eviction(self, workload: Workload, eviction: Evicted) -> list[Notification]:
+    def _of_eviction(self, workload: Workload, eviction: Evicted) -> list[Notification]:
         condition = workload.condition(Condition.EVICTED)
         assert condition is not None
         found = []

@@ -65,12 +65,12 @@ def timeline(workload: Raw, named: NamedOf, sight: Sight) -> list[Raw]:
 
 
 def of_history(steps: Iterable[Step], named: NamedOf, sight: Sight) -> list[Raw]:
-    """Returns what the history tells, the oldest first."""
+    """Returns what the history has, the oldest first."""
     found = []
     for step in steps:
         kind, title = _OF_HISTORY.get(step.kind, ("waits", step.kind))
-        told = read(step.message, step.at)
-        text = _preempted(told, named, sight) if told is not None else step.message or step.reason
+        preemption = read(step.message, step.at)
+        text = _preempted(preemption, named, sight) if preemption is not None else step.message or step.reason
         found.append(_entry(step.since or step.at, kind, title, text))
     return _in_order(found)
 
@@ -100,16 +100,16 @@ def _of_condition(each: Raw, named: NamedOf, sight: Sight, *, preempted: bool) -
     if titled is None or at is None or (each["type"] == Condition.EVICTED and preempted):
         return
     kind, title = titled
-    told = read(str(each.get("message", "")), at)
-    text = _preempted(told, named, sight) if told is not None else str(each.get("message", ""))
+    preemption = read(str(each.get("message", "")), at)
+    text = _preempted(preemption, named, sight) if preemption is not None else str(each.get("message", ""))
     yield _entry(at, kind, title, text)
 
 
-def _preempted(told: ShownPreemption, named: NamedOf, sight: Sight) -> str:
+def _preempted(preemption: ShownPreemption, named: NamedOf, sight: Sight) -> str:
     """Returns by whom and by which rule, with no more names than the reader may see."""
-    key = named(told.uid)
+    key = named(preemption.uid)
     by = sight.named(key) if key is not None else "a workload that does not exist any more"
-    return f"by {by}: {told.rule}"
+    return f"by {by}: {preemption.rule}"
 
 
 def _entry(at: float, kind: str, title: str, text: str | None) -> Raw:

@@ -113,8 +113,8 @@ def answered(s: ProvisioningSituation) -> Action | None:
         if found.state != state.state:
             text = f"Admission check {state.name} updated state from {state.state} to {found.state}"
             events.append(f"{text} with message: {found.message}" if found.message else text)
-    told = (Event(NORMAL, names.Event.ADMISSION_CHECK_UPDATED, each) for each in events)
-    return status(s.workload, after, "answer", *told)
+    recorded = (Event(NORMAL, names.Event.ADMISSION_CHECK_UPDATED, each) for each in events)
+    return status(s.workload, after, "answer", *recorded)
 
 
 def unused(s: ProvisioningSituation) -> Action | None:

@@ -1,7 +1,7 @@
 """A State that tells everything that it is given, and every cycle: the recorder's one seam.
 
 It tells references to values that never change, so that a change costs a call; nothing here encodes or waits. What
-State does itself is not told: it follows from its input.
+State does itself is not kept: it follows from its input.
 """
 
 from __future__ import annotations
@@ -35,116 +35,116 @@ if TYPE_CHECKING:
     from core.queue.routing import PendingWorkloads
     from core.quota.reservations import Reservations
 
-Tell = Callable[[Callable[[], RecordingEntry]], None]
+Keep = Callable[[Callable[[], RecordingEntry]], None]
 """Takes what makes an entry; it is called later, elsewhere."""
 
 
 class RecordedUsage(LocalQueueUsage):
-    """The usage of LocalQueues, which tells what it is given."""
+    """The usage of LocalQueues, which keeps what it is given."""
 
-    def __init__(self, pending: PendingWorkloads, reservations: Reservations, tell: Tell) -> None:
+    def __init__(self, pending: PendingWorkloads, reservations: Reservations, keep: Keep) -> None:
         super().__init__(pending, reservations)
-        self._tell = tell
+        self._keep = keep
 
     def set_consumed(self, key: Key, consumed: Consumed | None) -> None:
         """As ``LocalQueueUsage``."""
-        self._tell(lambda: form.ConsumedSet(key, consumed))
+        self._keep(lambda: form.ConsumedSet(key, consumed))
         super().set_consumed(key, consumed)
 
     def sample(self, now: float) -> dict[Key, Consumed]:
         """As ``LocalQueueUsage``."""
-        self._tell(lambda: form.UsageSampled(now))
+        self._keep(lambda: form.UsageSampled(now))
         return super().sample(now)
 
 
 class RecordedState(State):
-    """State; ``tell`` gets the entries in their order. ``open_again``: the next cycle begins with an ``Opening``, which
+    """State; ``keep`` gets the entries in their order. ``open_again``: the next cycle begins with an ``Opening``, which
     ``begin`` gets.
     """
 
-    def __init__(self, policy: SchedulingPolicy | None, tell: Tell, begin: Tell | None = None) -> None:
+    def __init__(self, policy: SchedulingPolicy | None, keep: Keep, begin: Keep | None = None) -> None:
         super().__init__(policy)
-        self._tell_to = tell
-        self._begin = begin or tell
+        self._keep = keep
+        self._begin = begin or keep
         self._inside = 0
-        self._applied = self._told = 0
+        self._applied = self._kept = 0
         self.open_again = False
-        self.local_queue_usage = RecordedUsage(self.pending, self.reservations, self._told_in_order)
+        self.local_queue_usage = RecordedUsage(self.pending, self.reservations, self._keep_in_order)
         chosen = self.policy
-        tell(lambda: Opening(at=0.0, policy=chosen, complete=True))
+        keep(lambda: Opening(at=0.0, policy=chosen, complete=True))
 
-    def _told_in_order(self, made: Callable[[], RecordingEntry]) -> None:
-        """Tells an entry, after how far the plan was applied before it; not what State calls itself."""
+    def _keep_in_order(self, made: Callable[[], RecordingEntry]) -> None:
+        """Keeps an entry, after how far the plan was applied before it; not what State calls itself."""
         if self._inside:
             return
-        if self._applied != self._told:
-            number = self._told = self._applied
-            self._tell_to(lambda: form.Applied(number))
-        self._tell_to(made)
+        if self._applied != self._kept:
+            number = self._kept = self._applied
+            self._keep(lambda: form.Applied(number))
+        self._keep(made)
 
     def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
         """As ``State``, and so all below."""
-        self._told_in_order(lambda: form.FlavorSet(name, flavor))
+        self._keep_in_order(lambda: form.FlavorSet(name, flavor))
         super().set_flavor(name, flavor)
 
     def set_topology(self, name: str, topology: Topology | None) -> None:
         """Sets a Topology."""
-        self._told_in_order(lambda: form.TopologySet(name, topology))
+        self._keep_in_order(lambda: form.TopologySet(name, topology))
         super().set_topology(name, topology)
 
     def set_node(self, name: str, node: Node | None) -> None:
         """Sets a Node."""
-        self._told_in_order(lambda: form.NodeSet(name, node))
+        self._keep_in_order(lambda: form.NodeSet(name, node))
         super().set_node(name, node)
 
     def set_other_pods(self, name: str, requests: Requests) -> None:
         """Sets what other pods use."""
-        self._told_in_order(lambda: form.OthersSet(name, requests))
+        self._keep_in_order(lambda: form.OthersSet(name, requests))
         super().set_other_pods(name, requests)
 
     def set_admission_check(self, name: str, check: AdmissionCheck | None) -> None:
         """Sets an AdmissionCheck."""
-        self._told_in_order(lambda: form.CheckSet(name, check))
+        self._keep_in_order(lambda: form.CheckSet(name, check))
         super().set_admission_check(name, check)
 
     def set_cohort(self, name: str, cohort: Cohort | None) -> None:
         """Sets a Cohort."""
-        self._told_in_order(lambda: form.CohortSet(name, cohort))
+        self._keep_in_order(lambda: form.CohortSet(name, cohort))
         super().set_cohort(name, cohort)
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """Sets a ClusterQueue."""
-        self._told_in_order(lambda: form.ClusterQueueSet(name, queue))
+        self._keep_in_order(lambda: form.ClusterQueueSet(name, queue))
         super().set_cluster_queue(name, queue)
 
     def set_local_queue(self, key: Key, queue: LocalQueue | None) -> None:
         """Sets a LocalQueue."""
-        self._told_in_order(lambda: form.LocalQueueSet(key, queue))
+        self._keep_in_order(lambda: form.LocalQueueSet(key, queue))
         super().set_local_queue(key, queue)
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
         """Sets the labels of a namespace."""
         kept = None if labels is None else dict(labels)
-        self._told_in_order(lambda: form.NamespaceSet(name, kept))
+        self._keep_in_order(lambda: form.NamespaceSet(name, kept))
         super().set_namespace(name, labels)
 
     def set_workload(self, key: Key, workload: Workload | None) -> None:
         """Sets a Workload."""
         if workload is None:
-            self._told_in_order(lambda: form.WorkloadGone(key))
+            self._keep_in_order(lambda: form.WorkloadGone(key))
         else:
             given = workload
-            self._told_in_order(lambda: form.WorkloadSet(given))
+            self._keep_in_order(lambda: form.WorkloadSet(given))
         super().set_workload(key, workload)
 
     def unassume(self, key: Key, not_before: float = 0.0) -> None:
         """Withdraws a decision."""
-        self._told_in_order(lambda: form.DecisionWithdrawn(key, not_before))
+        self._keep_in_order(lambda: form.DecisionWithdrawn(key, not_before))
         super().unassume(key, not_before)
 
     def stop_until_changed(self) -> None:
         """Ends a drain."""
-        self._told_in_order(form.Stopped)
+        self._keep_in_order(form.Stopped)
         super().stop_until_changed()
 
     def heads(self, now: float) -> tuple[Head, ...]:
@@ -156,18 +156,18 @@ class RecordedState(State):
         cycle, arenas, arena_of = self._cycle, self.reservations.arenas, self.reservations.arena_of
         names = dict.fromkeys(arena_of[head.cluster_queue] for head in found if head.cluster_queue in arena_of)
         generations = {name: arenas[name].generation for name in names}
-        self._told_in_order(lambda: Taken(now, cycle, tuple(map(head_record, found)), generations))
+        self._keep_in_order(lambda: Taken(now, cycle, tuple(map(head_record, found)), generations))
         return found
 
     def applying(self, plan: Plan) -> Iterator[None]:
         """Applies a plan."""
-        self._told_in_order(lambda: planned(plan))
-        self._applied = self._told = 0
+        self._keep_in_order(lambda: planned(plan))
+        self._applied = self._kept = 0
         for _ in super().applying(plan):
             self._applied += 1
             yield
-        self._tell_to(lambda: form.Applied(-1))
-        self._applied = self._told = 0
+        self._keep(lambda: form.Applied(-1))
+        self._applied = self._kept = 0
 
 
 def opening(state: State, at: float) -> Callable[[], Opening]:

@@ -111,9 +111,9 @@ class Assigned(Struct, gc=False):
 
     def preempting(self, shortage: Shortage) -> Assigned:
         """Returns the same where a further capacity lacks room now, with the message if it is about this pod set."""
-        told = [shortage.message] if shortage.names(self.name, self.flavors) else []
+        reasons = [shortage.message] if shortage.names(self.name, self.flavors) else []
         found = self.in_mode(Mode.PREEMPT) if shortage.concerns(self.flavors) else self
-        return replace(found, reasons=[*self.reasons, *told])
+        return replace(found, reasons=[*self.reasons, *reasons])
 
     def impossible(self, shortage: Shortage) -> Assigned:
         """Returns the same where a further capacity never has room."""

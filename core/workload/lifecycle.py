@@ -51,7 +51,7 @@ OF_A_QUEUE = _OF_THE_CYCLE - {PendingReason.PENDING_EVALUATION}
 _EVALUATED = "Workload is pending evaluation in the scheduling queue"
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 _GATED = "Admission is gated by: "
-_UNTOLD = frozenset(
+_WITHOUT_REASON = frozenset(
     {PendingReason.DEACTIVATED, PendingReason.SUSPENDED, PendingReason.PENDING_EVALUATION, PendingReason.PENDING}
 )
 """Reasons that mean that no cycle has decided the workload since it was (re)queued."""
@@ -203,8 +203,12 @@ def shows_gate(w: Workload) -> bool:
     """Whether QuotaReserved reports an admission gate, which may be gone. A closed preemption gate has the same reason:
     the cycle decides that.
     """
-    told = w.condition(names.Condition.QUOTA_RESERVED)
-    return told is not None and told.reason == PendingReason.ADMISSION_GATED and told.message.startswith(_GATED)
+    reserved = w.condition(names.Condition.QUOTA_RESERVED)
+    return (
+        reserved is not None
+        and reserved.reason == PendingReason.ADMISSION_GATED
+        and reserved.message.startswith(_GATED)
+    )
 
 
 def gates(w: Workload, s: Surroundings) -> Action | None:
@@ -415,7 +419,7 @@ def _why_pending(w: Workload, s: Surroundings) -> tuple[str, str]:
         return (reason, message) if w.active else ("", "")
     if reason or w.gates or (old is None and not s.policy.explicit_status):
         return reason, message
-    if s.bypassed and (old is None or old.reason in _UNTOLD):
+    if s.bypassed and (old is None or old.reason in _WITHOUT_REASON):
         return s.bypassed, BYPASSED
     gated = old is not None and old.reason == PendingReason.ADMISSION_GATED and not shows_gate(w)
     if w.parent and old is not None and old.reason in OF_A_QUEUE:

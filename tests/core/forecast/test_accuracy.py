@@ -47,8 +47,8 @@ def test_of_many_forecasts_the_first_and_the_last_are_kept() -> None:
     record = Record()
     for number in range(100):
         record.add(told(number, 10, 20, 30))
-    assert len(record._told) <= KEPT
-    assert [record._told[0].at, record._told[-1].at] == [START, START + 99]
+    assert len(record._forecasts) <= KEPT
+    assert [record._forecasts[0].at, record._forecasts[-1].at] == [START, START + 99]
 
 
 def test_forecasts_of_other_lengths_are_not_corrected() -> None:
