@@ -340,6 +340,27 @@ def _workload_standing() -> Raw:
         ),
         podsOfOthers=number("How many pods of other workloads are there."),
     )
+    in_tree = described(
+        "A domain of the tree, before those in it.",
+        name=text("Its name."),
+        depth=number("Its level, from 0."),
+        room=number("How many pods fit there now."),
+        roomIfEmpty=number("How many pods would fit if nothing were there."),
+        fits=text("When all that must be in one domain fits there: now, if empty or never; empty for other levels."),
+        resources=several(
+            described(
+                "A resource that the pods ask for.",
+                name=text("The resource."),
+                **quantities(free="What is free.", used="What workloads use."),
+            ),
+            "What is free and in use.",
+        ),
+        takenBy=several(
+            described("A workload with pods there.", **workload, pods=number("How many pods.")), "Who is there."
+        ),
+        podsOfOthers=number("How many pods of other workloads are there."),
+        domainsNotShown=number("How many domains in it are not listed; absent if none of them is."),
+    )
     rooms = described(
         "Where in a topology a pod set could be placed.",
         podSet=text("The pod set."),
@@ -349,8 +370,12 @@ def _workload_standing() -> Raw:
         unit=text("What a unit is: a pod, or a slice of pods."),
         required=truth("Whether all units must be in one domain."),
         podsInNoSlice=number("How many pods are beyond the last whole slice: they get no domain."),
+        atMost=number("How many units could ever be placed."),
+        leader=text("The pod set that is placed in the same domain; empty if there is none."),
         domains=several(domain, "The domains with most room."),
         domainsNotShown=number("How many others there are."),
+        tree=several(in_tree, "The domains by level, cut to the best; empty if you may not list nodes."),
+        treeNotShown=number("How many domains of the highest level are not in the tree."),
     )
     compared = described(
         "A ClusterQueue that competes for the same quota.",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from api import quantity
 from api.names import Plural
 from api.objects import Raw, key_of
 from cli.table import columns
 from cli.target import document
-from core.explain.explanation import Explanation, Holder, Rooms
+from core.explain.explanation import DomainRoom, Explanation, Holder, Rooms
 from core.explain.parts import job_name
 from core.explain.sight import MOST_NAMED
 from core.model import FlavorResource
@@ -24,6 +25,11 @@ _UID = re.compile(r"\(UID: ([0-9a-f-]+), JobUID: [^)]*\)")
 _FIRST = (Plural.CLUSTER_QUEUES, Plural.COHORTS, Plural.RESOURCE_FLAVORS, Plural.WORKLOADS, "pods")
 MOST_TAKEN = 3
 """So many workloads on one domain are named."""
+MOST_RESOURCES = 2
+"""So many resources are in the table of a topology."""
+WIDTH = 100
+"""Columns of a terminal for which the tree of a topology is made."""
+WIDEST_DOMAIN, WIDEST_AMOUNT = 30, 14
 MOST_HIDDEN = 3
 """So many kinds of objects that may not be read are named."""
 
@@ -96,38 +102,111 @@ def _rooms(rooms: Rooms, jobs: Mapping[str, str]) -> Raw:
         "unit": rooms.unit,
         "required": rooms.required,
         **({"podsInNoSlice": rooms.left} if rooms.left else {}),
-        "domains": [
-            {
-                "name": each.domain,
-                "room": each.now,
-                "roomIfEmpty": each.ever,
-                "takenBy": [{"job": jobs.get(str(key), str(key)), "pods": pods} for key, pods in each.taken],
-                "podsOfOthers": each.others,
-            }
-            for each in rooms.domains
-        ],
+        **({"leader": rooms.leader} if rooms.leader else {}),
+        "atMost": rooms.most,
+        "domains": [_domain(each, jobs) for each in rooms.domains],
         "domainsNotShown": rooms.more,
+        "tree": [
+            {
+                **_domain(each, jobs),
+                "depth": each.depth,
+                "fits": each.fits,
+                "resources": [
+                    {"resource": name, "free": quantity.text(name, free), "used": quantity.text(name, used)}
+                    for name, free, used in each.amounts
+                ],
+                "domainsNotShown": each.hidden,
+            }
+            for each in rooms.tree
+        ],
+        "treeNotShown": rooms.tree_more,
+    }
+
+
+def _domain(each: DomainRoom, jobs: Mapping[str, str]) -> Raw:
+    return {
+        "name": each.domain,
+        "room": each.now,
+        "roomIfEmpty": each.ever,
+        "takenBy": [{"job": jobs.get(str(key), str(key)), "pods": pods} for key, pods in each.taken],
+        "podsOfOthers": each.others,
     }
 
 
 def _room_lines(rooms: Rooms) -> Iterator[str]:
-    """A table of the domains of a level."""
+    """What is asked for, and the tree of domains; a table of those of one level where nodes may not be named."""
     level = rooms.level.rpartition("/")[2]
     units = rooms.unit if rooms.wanted == 1 else rooms.unit.replace("pod", "pods", 1).replace("slice", "slices", 1)
     where = f"in one {level}" if rooms.required else f"close together, by {level}"
-    yield f"Topology: pod set {rooms.pod_set} asks for {rooms.wanted} {units} {where} of flavor {rooms.flavor}"
+    beside = f" with pod set {rooms.leader}" if rooms.leader else ""
+    yield f"Topology: pod set {rooms.pod_set} asks for {rooms.wanted} {units} {where} of flavor {rooms.flavor}{beside}"
     if rooms.left:
         verb = "pods are" if rooms.left > 1 else "pod is"
         yield f"{rooms.left} {verb} in no whole slice: no domain is given for {'them' if rooms.left > 1 else 'it'}"
+    if rooms.tree:
+        yield from _tree_lines(rooms)
+        return
     rows: list[tuple[str, ...]] = [(level.upper(), "ROOM NOW", "IF EMPTY", "TAKEN BY")]
-    for each in rooms.domains:
-        taken = [f"{key}: {pods} pod{'s' if pods > 1 else ''}" for key, pods in each.taken]
-        more = [f"{len(taken) - MOST_TAKEN} more"] if len(taken) > MOST_TAKEN else []
-        more += [f"others: {each.others} pod{'s' if each.others > 1 else ''}"] if each.others else []
-        rows.append((each.domain or "-", str(each.now), str(each.ever), ", ".join(taken[:MOST_TAKEN] + more) or "-"))
+    rows += [(each.domain or "-", str(each.now), str(each.ever), _taken(each, MOST_TAKEN)) for each in rooms.domains]
     yield from columns(rows).splitlines()
     if rooms.more:
         yield f"and {rooms.more} with no more room than the last"
+
+
+def _tree_lines(rooms: Rooms) -> Iterator[str]:
+    """The domains, each with those in it below it and indented."""
+    names = [name for name, _, _ in rooms.tree[0].amounts[:MOST_RESOURCES]]
+    last = [each.rpartition("/")[2] for each in names]
+    yield f"ROOM is in pods, {' and '.join(last)} free/used"
+    rows: list[tuple[str, ...]] = [("DOMAIN", "ROOM", "FITS", *(name.upper()[:WIDEST_AMOUNT] for name in last), "")]
+    open_at: list[tuple[int, int]] = []
+
+    def closed(depth: int) -> Iterator[tuple[str, ...]]:
+        """A row for each domain that ends before a depth, and of which not all is listed."""
+        while open_at and open_at[-1][0] >= depth:
+            at, hidden = open_at.pop()
+            yield (f"{'  ' * (at + 1)}and {hidden} more", *("" for _ in rows[0][1:]))
+
+    for each in rooms.tree:
+        rows += closed(each.depth)
+        if each.hidden:
+            open_at.append((each.depth, each.hidden))
+        amounts = (f"{quantity.text(name, free)}/{quantity.text(name, used)}" for name, free, used in each.amounts)
+        name = _shortened(f"{'  ' * each.depth}{each.domain}", WIDEST_DOMAIN)
+        rows.append((name, str(each.now), each.fits, *islice(amounts, len(names)), ""))
+    rows += closed(0)
+    first, *lines = columns(rows).splitlines()
+    width = sum(max(map(len, column)) + 2 for column in zip(*(row[:-1] for row in rows), strict=True))
+    yield _shortened(f"{first.ljust(width)}TAKEN BY", WIDTH)
+    shown = iter(rooms.tree)
+    for row, line in zip(rows[1:], lines, strict=True):
+        is_domain = bool(row[1])
+        whole = f"{line.ljust(width)}{_within(next(shown), WIDTH - width)}" if is_domain else line
+        yield _shortened(whole, WIDTH)
+    if rooms.tree_more:
+        yield f"and {rooms.tree_more} more"
+
+
+def _shortened(name: str, most: int) -> str:
+    return name if len(name) <= most else f"{name[: most - 3]}..."
+
+
+def _within(each: DomainRoom, most: int) -> str:
+    """Who is on a domain, with as many names as there is room for."""
+    for number in range(MOST_TAKEN, 0, -1):
+        taken = _taken(each, number)
+        if len(taken) <= most:
+            return taken
+    pods = sum(number for _, number in each.taken) + each.others
+    return f"{pods} pods"
+
+
+def _taken(each: DomainRoom, most: int) -> str:
+    """Who is on a domain."""
+    taken = [f"{key}: {pods} pod{'s' if pods > 1 else ''}" for key, pods in each.taken]
+    more = [f"{len(taken) - most} more"] if len(taken) > most else []
+    more += [f"others: {each.others} pod{'s' if each.others > 1 else ''}"] if each.others else []
+    return ", ".join(taken[:most] + more) or "-"
 
 
 def _holder(holder: Holder, jobs: Mapping[str, str]) -> Raw:

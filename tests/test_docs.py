@@ -108,7 +108,7 @@ def _sentences(path: str, names: Collection[str] = ()) -> Iterator[tuple[str, ..
                 inside.add(node.value)
             if isinstance(node, ast.JoinedStr):
                 inside.update(ast.walk(node))
-                yield tuple(each.value for each in node.values if isinstance(each, ast.Constant))
+                yield tuple(str(each.value) for each in node.values if isinstance(each, ast.Constant))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in inside:
                 yield tuple(re.split(r"\{\w*\}|%s", node.value))
 

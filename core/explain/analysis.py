@@ -521,7 +521,7 @@ class _Question:
 
     def _placed(self) -> list[Holder]:
         """The workloads on domains of the flavors in which it would be placed: quota is free, and no room."""
-        flavors = {each.flavor for each in self.rooms()}
+        flavors = () if self.too_many_nodes else topology.flavors(self.own, self.node(), self.workload)
         return [
             Holder(held.workload.key, held.cluster_queue, held.workload.priority, held.usage.quota)
             for held in topology.holders(self.own)
@@ -631,9 +631,11 @@ class _Question:
         return f"{name}, or its borrowingLimit: the cohort has enough" if limited else name
 
     def _priority(self, decision: StayPending) -> Steps[list[str]]:
-        """Returns the lowest priority at which it would preempt, if that is above its own, as a sentence."""
+        """Returns whom it preempts, or else the lowest priority above its own at which it would, as a sentence."""
         if decision.victims:
-            return []
+            named = self.audience.sight.listed(victim.workload.key for victim in decision.victims)
+            stopped = "it has" if len(decision.victims) == 1 else "they have"
+            return [f"it preempts {named} when it is decided next, and starts when {stopped} stopped"]
         higher = sorted({h.priority + 1 for h in self.holders() if h.priority >= self.workload.priority})[:MOST_HOLDERS]
         lowest = yield from self._first(len(higher), lambda number: bool(self._victims(higher[number])))
         if lowest is None:
@@ -653,7 +655,8 @@ def _more_nodes(rooms: Rooms) -> str:
     level = rooms.level.rpartition("/")[2]
     where = f"the largest {level} of flavor {rooms.flavor}" if rooms.required else f"flavor {rooms.flavor}"
     units = rooms.unit.replace("pod", "pods", 1) if rooms.unit == "pod" else rooms.unit.replace("slice", "slices", 1)
-    fact = f"pod set {rooms.pod_set} asks for {rooms.wanted} {units}, {where} could ever hold {rooms.most}"
+    who = f"{rooms.pod_set} (with {rooms.leader} in the same domain)" if rooms.leader else rooms.pod_set
+    fact = f"pod set {who} asks for {rooms.wanted} {units}, {where} could ever hold {rooms.most}"
     instead = ", or a level with more room" if rooms.required else ""
     return f"with fewer pods{instead}, or more nodes: {fact}"
 

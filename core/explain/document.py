@@ -102,7 +102,8 @@ def read(raw: Raw) -> Explanation:
 
 def jobs(raw: Raw) -> dict[str, str]:
     """Returns the jobs of the Workloads that a document names, both as NAMESPACE/NAME."""
-    taken = [each for rooms in raw["topology"] for domain in rooms["domains"] for each in domain["takenBy"]]
+    shown = [domain for rooms in raw["topology"] for domain in (*rooms["domains"], *rooms.get("tree", ()))]
+    taken = [each for domain in shown for each in domain["takenBy"]]
     return {str(_key(each)): f"{each['namespace']}/{each['job']}" for each in _named(raw, taken) if each.get("job")}
 
 
@@ -167,17 +168,34 @@ def _rooms(rooms: Rooms, named: Callable[[Key], Raw]) -> Raw:
         "unit": rooms.unit,
         "required": rooms.required,
         "podsInNoSlice": rooms.left,
-        "domains": [
-            {
-                "name": each.domain,
-                "room": each.now,
-                "roomIfEmpty": each.ever,
-                "takenBy": [{**named(key), "pods": pods} for key, pods in each.taken[:MOST_TAKEN]],
-                "podsOfOthers": each.others + sum(pods for _, pods in each.taken[MOST_TAKEN:]),
-            }
-            for each in rooms.domains
-        ],
+        "atMost": rooms.most,
+        "leader": rooms.leader,
+        "domains": [_domain(each, named) for each in rooms.domains],
         "domainsNotShown": rooms.more,
+        "tree": [
+            {
+                **_domain(each, named),
+                "depth": each.depth,
+                "fits": each.fits,
+                "resources": [
+                    {"name": name, "free": quantity.text(name, free), "used": quantity.text(name, used)}
+                    for name, free, used in each.amounts
+                ],
+                **({} if each.hidden is None else {"domainsNotShown": each.hidden}),
+            }
+            for each in rooms.tree
+        ],
+        "treeNotShown": rooms.tree_more,
+    }
+
+
+def _domain(each: DomainRoom, named: Callable[[Key], Raw]) -> Raw:
+    return {
+        "name": each.domain,
+        "room": each.now,
+        "roomIfEmpty": each.ever,
+        "takenBy": [{**named(key), "pods": pods} for key, pods in each.taken[:MOST_TAKEN]],
+        "podsOfOthers": each.others + sum(pods for _, pods in each.taken[MOST_TAKEN:]),
     }
 
 
@@ -189,18 +207,30 @@ def _rooms_of(raw: Raw) -> Rooms:
         wanted=raw["wanted"],
         unit=raw["unit"],
         required=raw["required"],
-        domains=tuple(
-            DomainRoom(
-                each["name"],
-                each["room"],
-                each["roomIfEmpty"],
-                tuple((_key(one), one["pods"]) for one in each["takenBy"]),
-                each["podsOfOthers"],
-            )
-            for each in raw["domains"]
-        ),
+        domains=tuple(map(_domain_of, raw["domains"])),
         more=raw["domainsNotShown"],
         left=raw.get("podsInNoSlice", 0),
+        most=raw.get("atMost", 0),
+        leader=raw.get("leader", ""),
+        tree=tuple(map(_domain_of, raw.get("tree") or ())),
+        tree_more=raw.get("treeNotShown", 0),
+    )
+
+
+def _domain_of(raw: Raw) -> DomainRoom:
+    return DomainRoom(
+        raw["name"],
+        raw["room"],
+        raw["roomIfEmpty"],
+        tuple((_key(one), one["pods"]) for one in raw["takenBy"]),
+        raw["podsOfOthers"],
+        raw.get("depth", 0),
+        tuple(
+            (each["name"], quantity.amount(each["name"], each["free"]), quantity.amount(each["name"], each["used"]))
+            for each in raw.get("resources") or ()
+        ),
+        raw.get("fits", ""),
+        raw.get("domainsNotShown"),
     )
 
 

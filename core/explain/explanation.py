@@ -50,6 +50,11 @@ class DomainRoom:
     """A domain of a topology: how many units of a pod set fit there now, and would if nothing were there; and the
     workloads with pods there, with their number. ``others`` is the number of pods of workloads that may not be named;
     ``domain`` is '' if nodes may not be named.
+
+    In a tree of domains units are pods. ``depth`` is the level from 0, the highest. ``amounts`` are what is free and
+    what workloads use of each requested resource. ``fits`` is when the domain holds all that must be in one: ``now``,
+    ``if empty``, ``never``, or '' for a domain of another level. ``hidden`` is how many domains in it are not
+    listed; None if none of them is.
     """
 
     domain: str
@@ -57,6 +62,10 @@ class DomainRoom:
     ever: int
     taken: tuple[tuple[Key, int], ...] = ()
     others: int = 0
+    depth: int = 0
+    amounts: tuple[tuple[str, int, int], ...] = ()
+    fits: str = ""
+    hidden: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,11 @@ class Rooms:
     """The domains of a level in which a pod set might be placed, those with most room first; ``more`` are not listed.
 
     ``wanted`` are units: pods, or slices of them; ``left`` are pods beyond the last whole slice, which are not placed.
-    ``level`` is a node label. ``most`` is how many units could ever be placed as they are asked for.
+    ``level`` is a node label. ``most`` is how many units could ever be placed as they are asked for. ``leader`` is the
+    pod set that is placed in the same domain: room is what it leaves.
+
+    ``tree`` are the same domains in those above them, and some of those below; each before those in it, and
+    ``tree_more`` of the highest level are not listed. It is empty if nodes may not be named.
     """
 
     pod_set: str
@@ -77,6 +90,9 @@ class Rooms:
     more: int = 0
     left: int = 0
     most: int = 0
+    leader: str = ""
+    tree: tuple[DomainRoom, ...] = ()
+    tree_more: int = 0
 
     @property
     def hopeless(self) -> bool:

@@ -7,7 +7,8 @@ nothing is restarted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from core.explain.explanation import DomainRoom, Rooms
 from core.explain.sight import EVERYTHING, Sight
@@ -17,12 +18,17 @@ from core.quota.node import QueueNode
 from core.quota.placement import Place, PlacementCapacity
 from core.quota.usage import Reservation
 from core.topology import Asked, Domains, Misfit, Options, place
-from core.topology.counts import Shape, counts, node_filter, requests_of
+from core.topology.counts import Counts, Shape, counts, node_filter, requests_of
 from core.topology.flavors import asks
+from core.topology.nodes import PODS
 from core.topology.request import Goal, goal
 
 MOST_DOMAINS = 12
 """So many domains are shown, those with most room first."""
+MOST_WIDE: Final = (12, 8, 4)
+"""So many domains are drawn in one, by the number of levels below the highest."""
+MOST_OPEN: Final = 2
+"""Of the highest level so many domains are drawn with those in them, else the first."""
 MOST_TRIED = 5
 """For so many domains it is tried whether restarts would make room, and with so many holders at most."""
 MOST_MOVED = 3
@@ -33,8 +39,8 @@ def nodes(arena: Arena, node: QueueNode) -> int:
     capacity = arena.further.get("topology")
     if not isinstance(capacity, PlacementCapacity):
         return 0
-    flavors = dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
-    return sum(capacity.domains[name].tree.leaves.present for name in flavors if name in capacity.domains)
+    names = dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
+    return sum(capacity.domains[name].tree.leaves.present for name in names if name in capacity.domains)
 
 
 def rooms(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVERYTHING) -> tuple[Rooms, ...]:
@@ -45,10 +51,25 @@ def rooms(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVER
     held = list(holders(arena))
     return tuple(
         found
-        for asked in _asked(node, capacity, workload)
+        for asked in _groups(_asked(node, capacity, workload))
         for flavor in dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
         if flavor in capacity.domains
         and (found := _rooms(capacity.domains[flavor], asked, flavor, held, capacity.options, sight)) is not None
+    )
+
+
+def flavors(arena: Arena, node: QueueNode, workload: Workload) -> frozenset[str]:
+    """Returns the flavors of a ClusterQueue in which a pod set of a workload might be placed."""
+    capacity = arena.further.get("topology")
+    if not isinstance(capacity, PlacementCapacity):
+        return frozenset()
+    domains = [capacity.domains[name] for each in node.spec.groups for name in each.flavors if name in capacity.domains]
+    return frozenset(
+        each.flavor.name
+        for each in domains
+        for asked in _asked(node, capacity, workload)
+        if each.tree.leaves.present
+        and not isinstance(goal(asked.topology, each.tree.levels, capacity.options, implied=asked.implied), Misfit)
     )
 
 
@@ -60,8 +81,7 @@ def moves(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVER
     asked = list(_asked(node, capacity, workload)) if isinstance(capacity, PlacementCapacity) else []
     if not isinstance(capacity, PlacementCapacity) or len(asked) != 1 or not asked[0].topology.required:
         return ""
-    flavors = dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
-    for flavor in flavors:
+    for flavor in dict.fromkeys(name for group in node.spec.groups for name in group.flavors):
         if flavor in capacity.domains:
             held = list(holders(arena))
             found = _moves(capacity.domains[flavor], asked[0], flavor, held, capacity.options, sight)
@@ -74,60 +94,198 @@ def _asked(node: QueueNode, capacity: PlacementCapacity, workload: Workload) -> 
     only = capacity.places_all(node.name)
     for pod_set in workload.pod_sets:
         if pod_set.count and (asks(pod_set.topology) or only):
-            yield Asked(pod_set, pod_set.count, implied=not asks(pod_set.topology))
+            group = "" if pod_set.topology is None else pod_set.topology.group
+            yield Asked(pod_set, pod_set.count, group, not asks(pod_set.topology))
+
+
+class _Together(NamedTuple):
+    """Pod sets that are placed in one domain: workers, and perhaps a leader (``core.topology.place``)."""
+
+    workers: Asked
+    leader: Asked | None = None
+
+    def counted(self, domains: Domains, wanted: Goal) -> Counts:
+        """How many of the pods each domain holds."""
+        workers, leader = self
+        filtered = node_filter(workers.pod_set.placement, domains.flavor, workers.updates)
+        beside = requests_of(leader.per_pod) if leader is not None else None
+        shape = Shape(requests_of(workers.per_pod), beside, filtered, wanted.slice_level, wanted.sizes)
+        return counts(domains, shape)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources that the pods ask for; the number of pods if there are no others."""
+        asked = {name for each in self if each is not None for name, amount in each.per_pod.items() if amount}
+        return tuple(sorted(asked)) or (PODS,)
+
+
+def _groups(requests: Iterable[Asked]) -> Iterator[_Together]:
+    """What is placed together. The leader is the pod set with fewer pods, of equal ones the second."""
+    found: dict[tuple[str, str], list[Asked]] = {}
+    for asked in requests:
+        found.setdefault((asked.group, "" if asked.group else asked.pod_set.name), []).append(asked)
+    for first, *others in found.values():
+        if not others:
+            yield _Together(first)
+        elif first.count < others[0].count:
+            yield _Together(others[0], first)
+        else:
+            yield _Together(first, others[0])
+
+
+class _Room(NamedTuple):
+    """What domains hold, by level and number: pods, and units of a goal beside the leader at its own level. ``total``
+    is how many units all domains hold together.
+    """
+
+    pods: list[list[int]]
+    units: list[int]
+    total: int
+
+    @classmethod
+    def of(cls, counted: Counts, level: int) -> _Room:
+        """Returns a copy: counts follow whoever asks next."""
+        pods = [each.copy() for each in counted.plain.pods]
+        if not counted.leads:
+            return cls(pods, counted.plain.units[level].copy(), sum(counted.plain.units[0]))
+        beside, leads = counted.led, counted.leads
+        pods[level] = [held if able else 0 for held, able in zip(beside.pods[level], leads[level], strict=True)]
+        units = [held if able else 0 for held, able in zip(beside.units[level], leads[level], strict=True)]
+        top = zip(counted.plain.units[0], beside.units[0], leads[0], strict=True)
+        lost = min((plain - led for plain, led, able in top if able), default=None)
+        return cls(pods, units, 0 if lost is None else sum(counted.plain.units[0]) - lost)
 
 
 def _rooms(
-    domains: Domains, asked: Asked, flavor: str, held: Iterable[Reservation], options: Options, sight: Sight
+    domains: Domains, group: _Together, flavor: str, held: Sequence[Reservation], options: Options, sight: Sight
 ) -> Rooms | None:
-    wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
-    if isinstance(wanted, Misfit) or not domains.tree.leaves.present:
+    asked, tree = group.workers, domains.tree
+    wanted = goal(asked.topology, tree.levels, options, implied=asked.implied)
+    if isinstance(wanted, Misfit) or not tree.leaves.present:
         return None
-    level, tree = _shown(wanted), domains.tree
-    now, ever = _units(domains, asked, wanted), _units(domains.empty(), asked, wanted)
+    level = _shown(wanted)
+    now = _Room.of(group.counted(domains, wanted), level)
+    ever = _Room.of(group.counted(domains.empty(), wanted), level)
     taken = _taken(domains, level, held)
-    order = sorted(range(tree.size(level)), key=lambda n: (-now[level][n], -ever[level][n], n))
+    order = sorted(range(tree.size(level)), key=lambda n: (-now.units[n], -ever.units[n], n))
+    size = wanted.size
+    number = asked.count // size
+    drawn = _Drawing(domains, group.resources, wanted, level, number, now, ever, held, sight)
     shown = tuple(
         DomainRoom(
             "/".join(tree.path(level, number)) if sight.nodes else "",
-            now[level][number],
-            ever[level][number],
-            tuple(
-                sorted(
-                    ((key, pods) for key, pods in taken.get(number, {}).items() if sight.names(key)),
-                    key=lambda each: (-each[1], each[0]),
-                )
-            ),
-            sum(pods for key, pods in taken.get(number, {}).items() if not sight.names(key)),
+            now.units[number],
+            ever.units[number],
+            *_there(taken.get(number, {}), sight),
         )
         for number in order[:MOST_DOMAINS]
     )
-    size = wanted.size
     unit = "pod" if size == 1 else f"slice of {size} pods"
     return Rooms(
         asked.pod_set.name,
         flavor,
         tree.levels[level],
-        asked.count // size,
+        number,
         unit,
         wanted.required,
         shown,
         max(0, len(order) - MOST_DOMAINS),
         asked.count % size,
-        max(ever[level], default=0) if wanted.required else sum(ever[0]),
+        max(ever.units, default=0) if wanted.required else ever.total,
+        group.leader.pod_set.name if group.leader is not None else "",
+        tuple(drawn.rows()) if sight.nodes else (),
+        max(0, tree.size(0) - drawn.widest) if sight.nodes else 0,
     )
+
+
+class _Drawing(NamedTuple):
+    """The tree of domains, cut to a number of rows that does not depend on the number of nodes. Costs the leaves, once
+    for each level.
+    """
+
+    domains: Domains
+    resources: tuple[str, ...]
+    wanted: Goal
+    level: int
+    number: int
+    now: _Room
+    ever: _Room
+    held: Sequence[Reservation]
+    sight: Sight
+
+    @property
+    def lowest(self) -> int:
+        """The lowest level that is drawn: one below the one that is asked for."""
+        return min(self.level + 1, self.domains.tree.lowest)
+
+    @property
+    def widest(self) -> int:
+        """How many domains are drawn in one, or of the highest level."""
+        return MOST_WIDE[min(self.lowest, len(MOST_WIDE) - 1)]
+
+    def rows(self) -> Iterator[DomainRoom]:
+        """Yields the domains, each before those in it, and of one level those with most room first."""
+        taken = [_taken(self.domains, depth, self.held) for depth in range(self.lowest + 1)]
+        yield from self._below(0, range(self.domains.tree.size(0)), self._best(), taken, MOST_OPEN)
+
+    def _best(self) -> list[list[int]]:
+        """What orders the domains. Above the level that all pods must be in together: what the best one in it has."""
+        tree, level = self.domains.tree, self.level
+        best = self.now.pods[: self.lowest + 1]
+        if self.wanted.required:
+            best[level] = self.now.units
+            for above in range(level - 1, -1, -1):
+                best[above] = [max(best[above + 1][each.start : each.stop]) for each in tree.children[above]]
+        return best
+
+    def _below(
+        self,
+        depth: int,
+        numbers: range,
+        best: list[list[int]],
+        taken: Sequence[Mapping[int, Mapping[Key, int]]],
+        opened: int,
+    ) -> Iterator[DomainRoom]:
+        tree, ever = self.domains.tree, self.ever.pods[depth]
+        order = sorted(numbers, key=lambda n: (-best[depth][n], -ever[n], n))
+        for position, number in enumerate(order[: self.widest]):
+            inside = tree.children[depth][number] if depth < self.lowest and position < opened else range(0)
+            yield DomainRoom(
+                tree.path(depth, number)[-1],
+                self.now.pods[depth][number],
+                ever[number],
+                *_there(taken[depth].get(number, {}), self.sight),
+                depth=depth,
+                amounts=tuple(self._amounts(depth, number)),
+                fits=self._fits(number) if depth == self.level and not self.wanted.unconstrained else "",
+                hidden=max(0, len(inside) - self.widest) if inside else None,
+            )
+            yield from self._below(depth + 1, inside, best, taken, 1) if inside else ()
+
+    def _amounts(self, depth: int, number: int) -> Iterator[tuple[str, int, int]]:
+        """What is free of each resource, and what workloads use. A node that is gone has nothing."""
+        leaves = self.domains.tree.below(depth, number, self.domains.tree.lowest)
+        present = [(each, self.domains.tree.leaves[each]) for each in leaves]
+        there = [(leaf.capacity, self.domains.used(each)) for each, leaf in present if leaf.present]
+        for name in self.resources:
+            used = sum(each.get(name, 0) for _, each in there)
+            yield name, sum(each.get(name, 0) for each, _ in there) - used, used
+
+    def _fits(self, number: int) -> str:
+        if self.now.units[number] >= self.number:
+            return "now"
+        return "if empty" if self.ever.units[number] >= self.number else "never"
+
+
+def _there(taken: Mapping[Key, int], sight: Sight) -> tuple[tuple[tuple[Key, int], ...], int]:
+    """The workloads on a domain that may be named, those with most pods first, and the pods of all others."""
+    named = sorted(((key, pods) for key, pods in taken.items() if sight.names(key)), key=lambda x: (-x[1], x[0]))
+    return tuple(named), sum(pods for key, pods in taken.items() if not sight.names(key))
 
 
 def _shown(wanted: Goal) -> int:
     """The level whose domains are shown: for pods that may be anywhere the one above, which people know by name."""
     return max(0, wanted.level - 1) if wanted.unconstrained else wanted.level
-
-
-def _units(domains: Domains, asked: Asked, wanted: Goal) -> list[list[int]]:
-    """How many slices (or pods) each domain holds, by level and number."""
-    filtered = node_filter(asked.pod_set.placement, domains.flavor, asked.updates)
-    shape = Shape(requests_of(asked.per_pod), None, filtered, wanted.slice_level, wanted.sizes)
-    return counts(domains, shape).plain.units
 
 
 def holders(arena: Arena) -> Iterator[Reservation]:
@@ -165,7 +323,9 @@ def _moves(
     if isinstance(wanted, Misfit) or not domains.tree.leaves.present:
         return ""
     level, need = wanted.level, asked.count // wanted.size
-    now, ever = _units(domains, asked, wanted)[level], _units(domains.empty(), asked, wanted)[level]
+    alone = _Together(asked)
+    now = _Room.of(alone.counted(domains, wanted), level).units
+    ever = _Room.of(alone.counted(domains.empty(), wanted), level).units
     able = sorted((n for n in range(len(now)) if ever[n] >= need), key=lambda n: (-now[n], n))
     on = {held.workload.key: _on(domains, level, held) for held in reservations}
     for number in able[:MOST_TRIED]:

@@ -19,7 +19,7 @@ from core.state.lookup import Lookup
 from core.state.state import State
 from tests.app.test_visibility import ADMINISTRATOR, AUTHENTICATION, BASE, Reviewer, Served, undescribed
 from tests.builders import cluster_queue, cycle, put, workload
-from tests.core.test_explain_topology import asks, racks
+from tests.core.explain.test_topology import asks, racks
 from tests.core.test_standing import OTHERS, shared
 
 QUEUE, WORKLOAD = f"{BASE}/namespaces/ns/localqueues/lq/standing", f"{BASE}/namespaces/ns/workloads/next/standing"

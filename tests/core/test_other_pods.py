@@ -12,7 +12,7 @@ from core.state.state import State
 from core.topology import Asked, Options, place
 from core.topology.nodes import Domains
 from tests.builders import CPU, NOW, cycle, put
-from tests.core.test_explain_topology import HOSTNAME, RACK, asks, racks
+from tests.core.explain.test_topology import HOSTNAME, RACK, asks, racks
 
 NODES = [
     Node(f"{rack}{n}", {RACK: rack, HOSTNAME: f"{rack}{n}"}, (), {CPU: 4, "pods": 9}) for rack in "ab" for n in "01"

@@ -26,7 +26,7 @@ from core.state.queries import PIECE, order_in_steps
 from core.state.state import State
 from core.steps import Steps
 from tests.builders import CPU, DEFAULT, NOW, cluster_queue, cycle, put, reserved, state, workload
-from tests.core.test_explain_topology import asks, racks
+from tests.core.explain.test_topology import asks, racks
 from tests.core.worlds import worlds
 from tests.effort import cases
 
