@@ -220,6 +220,7 @@ class Elector:
         name: str,
         identity: str | None = None,
         durations: Durations = Durations(),  # noqa: B008 - a NamedTuple is as constant as a number
+        clock: Callable[[], float] = boottime,
     ) -> None:
         self.identity = identity or new_identity()
         self.elected = asyncio.Event()
@@ -229,7 +230,8 @@ class Elector:
         self._name = name
         self._durations = durations
         self._election: Election | None = None
-        self._beat_at = boottime()
+        self._clock = clock
+        self._beat_at = clock()
         self._main: asyncio.AbstractEventLoop | None = None
         self._own: asyncio.AbstractEventLoop | None = None
         self._campaign: asyncio.Task[None] | None = None
@@ -262,7 +264,7 @@ class Elector:
 
     async def _beat(self) -> None:
         while True:
-            self._beat_at = boottime()
+            self._beat_at = self._clock()
             await asyncio.sleep(self._durations.retry / 4)
 
     def _run(self) -> None:
@@ -283,12 +285,13 @@ class Elector:
                 identity=self.identity,
                 durations=self._durations,
                 call_seconds=self._durations.renew / 2,
+                clock=self._clock,
             )
             self._election = election
             self._campaign = asyncio.create_task(
                 election.campaign(
                     lambda: self._notify(self.elected),
-                    alive=lambda: boottime() - self._beat_at < self._durations.renew,
+                    alive=lambda: self._clock() - self._beat_at < self._durations.renew,
                 )
             )
             with contextlib.suppress(asyncio.CancelledError):

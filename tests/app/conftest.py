@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -23,9 +23,13 @@ from certs import pki
 from certs.live import LiveContext
 from certs.plan import RenewalPolicy
 from tests.app.http import Wire
+from tests.eventually import PATIENCE
 from webhook.routes import Answer, Body
 
-SHORT = Deadlines(handshake=1.0, idle=1.0, head=1.0, call=2.0, closing=0.5)
+PATIENT = Deadlines(
+    handshake=PATIENCE, idle=PATIENCE, head=PATIENCE, call=PATIENCE, answer=PATIENCE, stream=PATIENCE, closing=0.5
+)
+"""No deadline that a busy machine can exceed. A connection is kept until the deadline of its closing."""
 NAMES = ("localhost", "127.0.0.1")
 
 
@@ -57,6 +61,14 @@ class Served:
 
 
 Serve = Callable[..., AbstractAsyncContextManager[Served]]
+
+
+def shorten(served: Served, **seconds: float) -> None:
+    """Gives open connections other deadlines, which begin now: a test waits for one only when it has got so far."""
+    for connection in served.listener.open.values():
+        if connection is not None:
+            connection._deadlines = replace(connection._deadlines, **seconds)
+            connection._enter(connection.state)
 
 
 @asynccontextmanager
@@ -118,7 +130,7 @@ async def listening(
         live.load(pki.new_leaf(authority, NAMES, now, policy.leaf_life), authority.chain_pem, "localhost", now)
         trust = ssl.create_default_context(cadata=authority.chain_pem.decode())
     listener = Listener(app, Address("127.0.0.1", 0), live.context if tls else None)
-    server = Server([listener], deadlines, connections=connections)
+    server = Server([listener], deadlines or PATIENT, connections=connections)
     await server.start()
     try:
         yield server, listener, trust

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
-from app.connection import Deadlines, ServedConnection
+from app.connection import ServedConnection
 from app.limits import Limits, client_seconds
-from tests.app.conftest import SHORT, Serve
+from tests.app.conftest import PATIENT, Serve, shorten
 from tests.app.http import Answer, Wire, get, post
-from tests.eventually import eventually
+from tests.eventually import PATIENCE, eventually
 
 SMALL = Limits(body_bytes=1000, held_bytes=2500, body_seconds=0.3, calls=2, wait_seconds=0.1, linger_seconds=0.3)
 
@@ -148,7 +148,7 @@ async def call_until(answered: asyncio.Task[Answer], other: Wire) -> set[bytes]:
 
 
 async def test_a_caller_that_sends_on_after_a_refusal_can_read_it_and_no_bug_is_logged(serve: Serve) -> None:
-    patient = Deadlines(closing=30.0)
+    patient = replace(PATIENT, closing=PATIENCE)
     with structlog.testing.capture_logs() as told:
         async with serve(limits=SMALL, deadlines=patient, tls=True) as served, served.wire() as wire:
             await wire.send(post("/echo", b"").replace(b"Length: 0", b"Length: 5000000"))
@@ -212,7 +212,7 @@ UNREAD = Limits(held_bytes=14 * 2**20, calls=1)
 async def test_answers_that_are_not_read_are_counted_and_hold_nobody_up(serve: Serve, tls: bool) -> None:
     """43 clients once had 164 MB in buffers that no limit knew."""
     request = post("/mirror", b"x" * 6 * 2**20)
-    async with serve(limits=UNREAD, deadlines=Deadlines(answer=2.0), tls=tls) as served, served.wire() as other:
+    async with serve(limits=UNREAD, tls=tls) as served, served.wire() as other:
         await other.call(post("/mirror", b"{}"))
         bodies, before = served.app.bodies, resident_mib()
         async with contextlib.AsyncExitStack() as stack:
@@ -227,6 +227,7 @@ async def test_answers_that_are_not_read_are_counted_and_hold_nobody_up(serve: S
                 assert (await other.call(post("/mirror", b"{}"))).body == b"{}", "the only place is free"
             assert bodies.held > UNREAD.body_bytes // 2, "the last ones are being sent still"
             assert resident_mib() - before < 64, "96 MiB of answers"
+            shorten(served, answer=0.1)
             await eventually(lambda: len(served.listener.open) == 1)
         assert bodies.held == bodies._large_bytes == 0 and not bodies._large
         assert (await other.call(request)).body == b"x" * 6 * 2**20
@@ -238,7 +239,7 @@ def unsent(connection: ServedConnection | None) -> int:
 
 
 async def test_a_client_that_reads_no_answer_is_cut_off_however_small_they_are(serve: Serve) -> None:
-    async with serve(deadlines=Deadlines(answer=0.5)) as served, served.wire() as wire:
+    async with serve(deadlines=replace(PATIENT, answer=0.5)) as served, served.wire() as wire:
         with contextlib.suppress(ConnectionError):
             for _ in range(200):
                 await wire.send(get("/page") * 1000)
@@ -266,7 +267,7 @@ async def test_a_bug_is_answered_with_500_and_without_its_text(serve: Serve) -> 
 
 async def test_t2_two_hundred_dripping_heads_are_cut_and_real_calls_go_on(serve: Serve) -> None:
     """T2: each sends a byte at a time, so that none is ever idle; all are gone once the head's deadline has passed."""
-    async with serve(deadlines=Deadlines(head=2.0), tls=True) as served:
+    async with serve(deadlines=replace(PATIENT, head=2.0), tls=True) as served:
 
         async def drip() -> None:
             try:
@@ -287,12 +288,12 @@ async def test_t2_two_hundred_dripping_heads_are_cut_and_real_calls_go_on(serve:
 
 
 async def test_a_connection_without_data_is_closed_when_idle_too_long(serve: Serve) -> None:
-    async with serve(deadlines=SHORT) as served, served.wire() as wire:
+    async with serve(deadlines=replace(PATIENT, idle=0.2)) as served, served.wire() as wire:
         assert await wire.closed()
 
 
 async def test_a_connection_without_a_handshake_is_cut(serve: Serve) -> None:
-    async with serve(deadlines=SHORT, tls=True) as served:
+    async with serve(deadlines=replace(PATIENT, handshake=0.2), tls=True) as served:
         wire = served.wire()
         wire.tls = None
         async with wire:
@@ -323,13 +324,13 @@ async def test_http_2_is_not_spoken(serve: Serve) -> None:
         assert await wire.closed()
 
 
-PATIENT = Limits(body_seconds=60, calls=1, wait_seconds=60, linger_seconds=0.3)
+UNHURRIED = Limits(body_seconds=60, calls=1, wait_seconds=60, linger_seconds=0.3)
 """Without the time for which a client waits, its call would wait for a minute."""
 
 
 async def test_f7_a_call_whose_body_does_not_arrive_while_its_client_waits_is_refused(serve: Serve) -> None:
     """F7."""
-    async with serve(limits=PATIENT) as served, served.wire() as wire:
+    async with serve(limits=UNHURRIED) as served, served.wire() as wire:
         unfinished = post("/echo?timeout=600ms", b"x").replace(b"Length: 1", b"Length: 10")
         assert (await wire.call(unfinished)).status == 504
     assert served.app.bodies.held == 0
@@ -337,7 +338,7 @@ async def test_f7_a_call_whose_body_does_not_arrive_while_its_client_waits_is_re
 
 async def test_f7_a_call_that_gets_no_place_while_its_client_waits_is_never_begun(serve: Serve) -> None:
     """F7."""
-    async with serve(limits=PATIENT) as served, served.wire() as first, served.wire() as second:
+    async with serve(limits=UNHURRIED) as served, served.wire() as first, served.wire() as second:
         await first.send(post("/slow?timeout=600ms", b"{}"))
         await served.entered.wait()
         served.entered.clear()

@@ -11,7 +11,7 @@ import pytest
 from app.connection import Deadlines
 from app.server import Address, Farewell, Listener, Server
 from devcluster.certificates import Authority
-from tests.app.conftest import SHORT, Serve
+from tests.app.conftest import Serve
 from tests.app.http import Wire, get, post
 from tests.effort import cases
 from tests.eventually import PATIENCE
@@ -120,7 +120,7 @@ async def test_a_call_that_never_ends_does_not_hold_the_shutdown_up(serve: Serve
 
 
 async def test_a_caller_that_hangs_up_during_its_call_leaves_nothing_behind(serve: Serve) -> None:
-    async with serve(deadlines=SHORT) as served:
+    async with serve() as served:
         async with served.wire() as wire:
             await wire.send(post("/slow", b"{}"))
             await served.entered.wait()

@@ -2,32 +2,33 @@ import asyncio
 import datetime
 import itertools
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 
 from controller.kube.client import Client
 from controller.kube.elector import Durations, Election, Elector
 from controller.kube.flow.throttle import Throttle
-from tests.eventually import PATIENCE, eventually
+from tests.eventually import PATIENCE, eventually, until
 from tests.faults import BlackHole, Fault, FaultProxy, Request, Reset, html, status
 from tests.standin import StandIn
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lead"
 QUICK = Durations(lease=5.0, renew=2.5, retry=0.2)
-"""A second in which the machine does other work costs no leadership, and hides no loss of it."""
 
 
 class Clock:
-    """``due`` happens once, in the sleep in which its time comes."""
+    """``due`` happens once, in the sleep in which its time comes. ``reads`` counts who asked what time it is."""
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.reads = 0
         self.due: tuple[float, Callable[[], Awaitable[None]]] | None = None
 
     def __call__(self) -> float:
+        self.reads += 1
         return self.now
 
     async def sleep(self, seconds: float) -> None:
@@ -270,22 +271,31 @@ def test_durations_that_allow_two_leaders_are_refused() -> None:
 
 
 async def test_a_server_that_hangs_for_the_leader_gives_way_to_one_leader_never_two(place: Place) -> None:
-    """On the real clock and in real threads: the old leader's fence is down before the new one is up."""
+    """In real threads: the old leader's fence is down before the new one is up. Only the test moves the time on which
+    that depends, so a busy machine can only make it take longer.
+    """
     old_proxy, new_proxy = await place.proxy("old"), await place.proxy("new")
-    async with Elector(old_proxy.connection, namespace="ns", name="lead", identity="old", durations=QUICK) as old:
+    election = partial(Elector, namespace="ns", name="lead", durations=QUICK, clock=place.clock)
+    async with election(old_proxy.connection, identity="old") as old:
         await asyncio.wait_for(old.elected.wait(), PATIENCE)
         assert old.may_write()
-        async with Elector(new_proxy.connection, namespace="ns", name="lead", identity="new", durations=QUICK) as new:
-            await eventually(lambda: new_proxy.seen)
-            old_proxy.inject(BlackHole(), times=100)
+        async with election(new_proxy.connection, identity="new") as new:
+            await eventually(lambda: len(new_proxy.seen) > 1)  # it has seen the record
+            old_proxy.inject(BlackHole(), times=1000)
+            place.clock.now += QUICK.renew
+            assert not old.may_write()
             await asyncio.wait_for(old.lost.wait(), PATIENCE)
-            assert not old.may_write() and not new.elected.is_set()
+            asked = len(new_proxy.seen)
+            await eventually(lambda: len(new_proxy.seen) > asked)
+            assert not new.elected.is_set() and not new.may_write()
+            place.clock.now += QUICK.lease
             await asyncio.wait_for(new.elected.wait(), PATIENCE)
             assert new.may_write() and not old.may_write()
         await eventually(lambda: place.lease["holderIdentity"] == "")
 
 
 async def test_a_short_stall_of_the_main_loop_costs_nothing_and_a_long_one_the_leadership(place: Place) -> None:
+    """The main loop runs nothing while the test waits in ``until``; only the test moves the time."""
     ready: list[FaultProxy] = []
     stop = threading.Event()
 
@@ -294,16 +304,25 @@ async def test_a_short_stall_of_the_main_loop_costs_nothing_and_a_long_one_the_l
             ready.append(proxy)
             await asyncio.to_thread(stop.wait)
 
+    def renewals() -> int:
+        return sum(request.method == "PUT" for request in ready[0].seen)
+
+    clock, step = place.clock, 0.6 * QUICK.renew
     serving = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(serve())))
     try:
         await eventually(lambda: ready)
-        async with Elector(ready[0].connection, namespace="ns", name="lead", durations=QUICK) as elector:
+        async with Elector(ready[0].connection, namespace="ns", name="lead", durations=QUICK, clock=clock) as elector:
             await asyncio.wait_for(elector.elected.wait(), PATIENCE)
-            time.sleep(0.5)  # noqa: ASYNC251 - the stall is the case
+            clock.now += step
+            before = renewals()
+            until(lambda: renewals() > before + 1, "renewals during a short stall")  # the first may have begun earlier
             assert elector.may_write()
-            await asyncio.sleep(0)
-            time.sleep(2.1 * QUICK.renew)  # noqa: ASYNC251 - the stall is the case
-            assert not elector.leads()
+            clock.now += step
+            reads = clock.reads
+            until(lambda: clock.reads > reads + 20, "the elector looks at the time again and again")
+            assert elector.leads()
+            clock.now += step
+            assert not elector.leads(), "it has renewed nothing since the main loop stalled for longer than a renewal"
             await asyncio.wait_for(elector.lost.wait(), PATIENCE)
     finally:  # a thread that waits on would keep the whole run from ending
         stop.set()
