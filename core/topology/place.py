@@ -317,7 +317,8 @@ def _found(
 def _misfit(domains: Domains, wanted: Goal, workers: Asked, counted: Counts, level: int, found: Shortfall) -> Misfit:
     topology = domains.flavor.topology_name or ""
     if len(wanted.layers) > 1:
-        return Misfit(reasons.layers(topology, wanted, counted, level, _fullest(counted, level), workers.count))
+        fullest = counted.plain.ranking(level).fullest() or 0
+        return Misfit(reasons.layers(topology, wanted, counted, level, fullest, workers.count))
     return Misfit(reasons.misfit(topology, wanted, counted, workers.count // wanted.size, found.fit))
 
 
@@ -350,19 +351,24 @@ def _choose(counted: Counts, wanted: Goal, need: int, leader: bool) -> tuple[int
         if one is not None:
             return level, [one]
         if wanted.required:
-            return level, Shortfall(counted.plain.units[level][_fullest(counted, level)])
+            return level, Shortfall(_held_at_most(counted, level))
         if wanted.unconstrained or level == 0:
             return level, _several(counted, wanted, _whole(level), need, leader, counted.led)
         level -= 1
 
 
-def _fullest(counted: Counts, level: int) -> int:
-    """The domain with the most slices; one that can hold the leader before all others."""
-    units, pods = counted.led.units[level], counted.led.pods[level]
-    if not counted.leads:
-        return next(counted.plain.ranking(level).descending(), pods.index(min(pods)))
-    leads = counted.leads[level]
-    return min(range(len(units)), key=lambda n: (not leads[n], -units[n], pods[n], n))
+def _held_at_most(counted: Counts, level: int) -> int:
+    """The slices that the first domain holds, in the order in which domains are tried: one that can hold the leader
+    before all others, then by score. Without leader and scores nothing is scanned: many heads ask in each cycle.
+    """
+    units = counted.plain.units[level]
+    if not counted.leads and not counted.scores:
+        fullest = counted.plain.ranking(level).fullest()
+        return 0 if fullest is None else units[fullest]
+    held, pods = counted.led.units[level], counted.led.pods[level]
+    leads = counted.leads[level] if counted.leads else [True] * len(units)
+    scores = counted.scores[level] if counted.scores else [0] * len(units)
+    return units[min(range(len(units)), key=lambda n: (not leads[n], -scores[n], -held[n], pods[n], n))]
 
 
 def _one(counted: Counts, wanted: Goal, level: int, need: int, leader: bool) -> Part | None:

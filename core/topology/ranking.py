@@ -53,3 +53,12 @@ class Ranking:
             for held in self._held[start:end]:
                 yield from self._members[held]
             end = start
+
+    def fullest(self) -> int | None:
+        """The first by path of those with most units; None if no domain holds one. Costs a step for each number of pods
+        that they hold.
+        """
+        if not self._held:
+            return None
+        start = bisect_left(self._held, (self._held[-1][0],))
+        return min(self._members[held][0] for held in self._held[start:])

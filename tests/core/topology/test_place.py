@@ -195,6 +195,30 @@ def test_preferred_nodes_are_taken_first() -> None:
     assert placed(here, request, options=Options(preferred_affinity=True)) == {"main": {"x2": 2}}
 
 
+def test_the_number_that_fits_is_that_of_the_domain_which_preferred_nodes_put_first() -> None:
+    preferred = ((50, (Requirement("disk", "In", ("ssd",)),)),)
+    nodes = [node("b1/r1/x1", 3), node("b1/r1/x2", 1, labels={"disk": "ssd"})]
+    request = asked(4, required=HOST, placement=Placement(preferred=preferred))
+    here, options = Domains(LEVELS, FLAVOR, nodes, {}), Options(preferred_affinity=True)
+    assert placed(here, request, options=options) == {"main": 'topology "default" allows to fit only 1 out of 4 pod(s)'}
+
+
+def test_nested_slices_are_counted_in_the_first_of_the_domains_with_most_of_them() -> None:
+    """The leader and the pods that domains hold beside whole slices do not decide which one that is."""
+    text = (
+        'topology "default" doesn\'t allow to fit; 0/2 slice(s) fit on level rack;'
+        " 1/4 slice(s) fit on level kubernetes.io/hostname"
+    )
+    slices = ((RACK, 4), (HOST, 2))
+    for cpu in ({"b1/r1/x1": 3, "b1/r2/x2": 1}, {"b1/r1/x1": 3, "b1/r2/x2": 3, "b1/r3/x3": 2}):
+        found = placed(domains(cpu), asked(8, required=RACK, slices=slices))["main"]
+        assert found.split(". Total")[0] == text
+    here = domains({"b1/r1/x1": 1, "b1/r2/x2": 3})
+    workers = asked(8, required=RACK, slices=slices, group="g")
+    found = placed(here, asked(1, cpu=3, name="leader", required=RACK, group="g"), workers)["main"]
+    assert found.split(". Total")[0] == text.replace("1/4", "0/4")
+
+
 def test_nested_slices_that_do_not_fit_name_each_level() -> None:
     here = domains({"b1/r1/x1": 3, "b1/r1/x2": 3})
     text = (
