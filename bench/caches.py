@@ -38,7 +38,7 @@ from bench.webhook import PATHS, review
 from certs import pki
 from certs.live import LiveContext
 from controller import settings as controller_settings
-from controller.cache.caches import lean, selected
+from controller.cache.caches import Interned, lean, selected
 from controller.kube.client import Client
 from controller.kube.config import Connection
 from controller.kube.reflector import Reflector
@@ -289,6 +289,7 @@ def _measure(name: str, port: int, count: int, pods: bool) -> None:
     context = decode.WorkloadContext()
     transforms: dict[str, Callable[[Raw], Any]] = {
         "raw": verbatim,
+        "kept": Interned(),
         "value": lambda raw: decode.workload(raw, context),
         "lean": lean(POD)(),
     }
@@ -398,7 +399,9 @@ def _streaming(made: Mapping[str, tuple[Callable[[int], Raw], int]]) -> Iterator
 
 
 def main() -> None:
-    """Reads the objects, once as raw objects and once as the caches keep them, each in a new process."""
+    """Reads the objects, each time in a new process: as raw objects, Workloads as the caches keep them and as the
+    scheduler uses them, and pods as the caches keep them.
+    """
     parser = argparse.ArgumentParser(description="The cost of reading many objects into the caches.")
     parser.add_argument("count", type=int, nargs="?", default=50_000)
     parser.add_argument("--pods", action="store_true", help="pods of queued groups instead of Workloads")
@@ -420,7 +423,7 @@ def main() -> None:
     plural = (POD.resource if chosen.pods else WORKLOADS).plural
     with streaming({plural: made}, chosen.count) as (port, size):
         print(f"{chosen.count} {'pods' if chosen.pods else 'Workloads'}, {size / 2**20:.0f} MiB of JSON")
-        for name in ("raw", "lean" if chosen.pods else "value"):
+        for name in ("raw", "lean") if chosen.pods else ("raw", "kept", "value"):
             print(f"as {name}:", flush=True)
             measuring = multiprocessing.get_context("spawn").Process(
                 target=_measure, args=(name, port, chosen.count, chosen.pods)
