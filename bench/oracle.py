@@ -13,7 +13,7 @@ import json
 import lzma
 import math
 import sys
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from api import quantity
 from api.feature_gates import enabled
 from api.objects import key_of
 from bench.topology_lines import others
-from core.model import FlavorResource, Key, Plan, PodSetAssignment, Raw, Reserve, StayPending
+from core.model import FlavorResource, Key, Plan, PodSetAssignment, Raw, Reserve, StayPending, messages
 from core.model.policy import SchedulingPolicy, Strategy, TopologyPolicy
 from core.quota.active import COHORT_CYCLE
 from core.quota.placement import PlacementCapacity, needs_second_pass
@@ -105,11 +105,11 @@ def _context(given: Raw, namespace: str) -> decode.WorkloadContext:
     return decode.WorkloadContext(rules)
 
 
-def outcome(given: Raw) -> Raw:
+def outcome(given: Raw, decide: Callable[..., Plan] = schedule) -> Raw:
     """Runs one cycle, and describes the result in the form of the scenarios."""
     state, policy, now = load(given)
     heads = state.heads(now)
-    plan = schedule(state.snapshot(), heads, policy, now)
+    plan = decide(state.snapshot(), heads, policy, now)
     looked = {str(head.workload.key) for head in heads}
     without = {str(key_of(raw)) for raw in given["workloads"] if not _reserved(raw)}
     holding = {key: held for key in state.workloads if (held := state.reservations.get(key)) is not None}
@@ -171,7 +171,11 @@ def _decisions(plan: Plan, holding: Container[Key]) -> Raw:
                     "considered": decision.considered,
                 }
                 if decision.workload.replaces in holding:
-                    replaced = {"outcome": "Finished", "reason": "WorkloadSliceReplaced"}
+                    replaced = {
+                        "outcome": "Finished",
+                        "reason": "WorkloadSliceReplaced",
+                        "message": messages.slice_replaced(decision.workload),
+                    }
                     found.setdefault(str(decision.workload.replaces), replaced)
             case StayPending(second_pass=True) if (
                 decision.victims and decision.victims[0].workload is decision.workload
@@ -323,13 +327,20 @@ def _equal_values(want: str, have: str) -> bool:
 def judge(scenario: Raw) -> Verdict:
     """Run one scenario and compare it."""
     expected, got = scenario["expected"], outcome(scenario["input"])
-    texts = {key: each["message"] for key, each in expected["workloads"].items() if "message" in each}
-    wrong = [key for key, text in texts.items() if got["workloads"].get(key, {}).get("message") != text]
-    example = ""
-    if wrong:
-        example = f"{wrong[0]}: expected {texts[wrong[0]]!r}, got {got['workloads'].get(wrong[0], {}).get('message')!r}"
+    texts = message_differences(expected, got)
+    wrong = [text for text in texts if text]
     found = tuple(differences(expected, got))
-    return Verdict(scenario["name"], found, len(texts), len(texts) - len(wrong), example)
+    return Verdict(scenario["name"], found, len(texts), len(texts) - len(wrong), wrong[0] if wrong else "")
+
+
+def message_differences(expected: Raw, got: Raw) -> list[str]:
+    """The difference of each message that was recorded, '' where there is none."""
+    found = []
+    for key, each in expected["workloads"].items():
+        if "message" in each:
+            want, have = each["message"], got["workloads"].get(key, {}).get("message")
+            found.append("" if want == have else f"{key}: expected {want!r}, got {have!r}")
+    return found
 
 
 def scenarios(path: Path) -> Iterator[Raw]:

@@ -137,6 +137,11 @@ def preempted(preemptor: Workload, reason: str, preemptor_path: str, preemptee_p
     )
 
 
+def slice_replaced(by: Workload) -> str:
+    """The message of a slice of an elastic job that another slice replaces."""
+    return f"Replaced to accommodate a workload (UID: {by.uid}, JobUID: {by.job_uid}) due to workload slice aggregation"
+
+
 _PREEMPTED: Final = re.compile(
     r"Preempted to accommodate a workload \(UID: (?P<uid>[\w.-]+), JobUID: (?P<job_uid>[\w.-]+)\)"
     r" due to (?P<cause>[^;]+); preemptor path: (?P<by>[^;]*); preemptee path: (?P<of>[^;]*)"

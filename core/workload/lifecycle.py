@@ -16,7 +16,7 @@ from core.actions import Action, Delete, Patch, Wait, Writes, first, status
 from core.devices.inventory import NOT_COUNTED_YET
 from core.matching.placement import matches
 from core.model import CheckState as State
-from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload, events
+from core.model import ClusterQueue, Condition, LocalQueue, StopPolicy, Workload, events, messages
 from core.model.events import NORMAL, Event
 from core.model.workload import replace
 from core.quota.checks import required_checks
@@ -113,7 +113,7 @@ def replaced(w: Workload, s: Surroundings) -> Action | None:
     by = s.replacement
     if by is None or not by.holds(names.Condition.ADMITTED) or not w.holds(names.Condition.QUOTA_RESERVED):
         return None
-    text = f"Replaced to accommodate a workload (UID: {by.uid}, JobUID: {by.job_uid}) due to workload slice aggregation"
+    text = messages.slice_replaced(by)
     after = transitions.finished(w, names.FinishedReason.WORKLOAD_SLICE_REPLACED, text, s.now)
     event = Event(NORMAL, names.FinishedReason.WORKLOAD_SLICE_REPLACED, text)
     return status(w, after, "replaced", event)

@@ -148,7 +148,7 @@ SHOWN: Final[dict[str, tuple[str, ...]]] = {
         "tests/core/topology/test_encoding.py::test_hosts_of_different_pools_are_in_slices_of_their_own",
     ),
     "TASBalancedPlacement": (
-        "tests/core/topology/test_properties.py::test_a_placement_is_minimal_by_its_profile",
+        "tests/core/topology/test_balanced.py::test_pods_spread_evenly_over_the_fewest_hosts",
         "tests/core/topology/test_balanced.py::test_the_lowest_level_is_balanced_alone",
     ),
     "TASFailedNodeReplacement": (
