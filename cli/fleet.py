@@ -144,7 +144,7 @@ def play(
     entered = {name: enter(replace(each, start=start), there[name], times, name) for name, each in workers.items()}
     settings = here.rules.controller
     told = simulate_fleet(
-        _cluster(here, manager),
+        replace(_cluster(here, manager), gone=scenario.gone),
         {name: _cluster(there[name], each, manager.origins) for name, each in entered.items()},
         manager.origins,
         here.dispatched,

@@ -43,6 +43,12 @@ def without(labels: Iterable[str], objects: Iterable[Document]) -> tuple[Documen
     return left
 
 
+def hostnames(objects: Iterable[Document]) -> frozenset[str]:
+    """The hostnames of the nodes among the objects."""
+    nodes = (one.raw for one in objects if _is_node(one.raw))
+    return frozenset(_labels(raw).get(HOSTNAME) or raw["metadata"]["name"] for raw in nodes)
+
+
 def _is_node(raw: Raw) -> bool:
     return bool(raw["kind"] == "Node")
 

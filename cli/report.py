@@ -140,6 +140,7 @@ def _flavors(attempt: PlayedAttempt) -> list[str]:
 
 def _attempt(attempt: PlayedAttempt, key: Key, played: Played, placed: Mapping[str, Domains]) -> Raw:
     on = domains.ran_on(attempt, placed)
+    replaced = [{"at": each.at, "nodes": list(each.nodes)} for each in attempt.replacements]
     told: Raw = {
         "clusterQueue": attempt.cluster_queue,
         "flavors": _flavors(attempt),
@@ -148,6 +149,7 @@ def _attempt(attempt: PlayedAttempt, key: Key, played: Played, placed: Mapping[s
         "ended": attempt.ended,
         **({"domains": on} if on else {}),
         **_in_worker(key, attempt.started, played),
+        **({"replacedNodes": replaced} if replaced else {}),
     }
     if attempt.preemptor is not None:
         told |= {"preempted": attempt.stopped, "reason": attempt.reason, "by": str(played.jobs[attempt.preemptor])}
@@ -276,6 +278,8 @@ def _notes_of(told: Raw) -> Iterable[str]:
 
 def _stops_of(told: Raw) -> Iterable[str]:
     for attempt in told["attempts"]:
+        for each in attempt.get("replacedNodes", ()):
+            yield f"moved at {seconds(each['at'])}: its pods on {', '.join(each['nodes'])} run on other nodes"
         if "preempted" in attempt:
             yield f"preempted at {seconds(attempt['ended'])} for {attempt['by']} ({attempt['reason']})"
         elif "evicted" in attempt:

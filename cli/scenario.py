@@ -50,13 +50,15 @@ PLAYED = frozenset(
 class Scenario:
     """Objects that exist from the start, Jobs in the order of their submission, and objects that are not simulated.
 
-    ``start`` is the moment, in epoch seconds, from which the times of submissions are counted.
+    ``start`` is the moment, in epoch seconds, from which the times of submissions are counted. ``gone`` are the
+    hostnames of nodes that have failed just before: what runs on them is placed anew, or evicted.
     """
 
     objects: tuple[Document, ...] = ()
     submissions: tuple[TracedJob, ...] = field(default=())
     remarks: tuple[str, ...] = ()
     start: float = 0.0
+    gone: frozenset[str] = frozenset()
 
 
 def read(paths: Iterable[Path]) -> Scenario:

@@ -64,7 +64,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="LABEL=VALUE",
-            help="Also without the nodes that have this label, e.g. a rack; both outcomes are shown.",
+            help="Also without the nodes that have this label, e.g. a rack, from the start; both outcomes are shown.",
         ),
     ] = None,
     worker: Annotated[
@@ -126,11 +126,13 @@ def _assumed(played: Played, given: float | None, known: learned.Remembered) -> 
 
 
 def _other(base: scenario.Scenario, what_if: Path | None, down: list[str]) -> tuple[str, scenario.Scenario]:
-    """The scenario to compare with, and its title."""
+    """The scenario to compare with, and its title. What runs on nodes that it does not have loses them."""
+    nodes = racks.hostnames(base.objects)
     titles = [f"without {' and '.join(down)}"] if down else []
     if what_if is not None:
         base, titles = scenario.changed(base, what_if), [f"with {what_if.name}", *titles]
-    return ", ".join(titles), replace(base, objects=racks.without(down, base.objects))
+    left = racks.without(down, base.objects)
+    return ", ".join(titles), replace(base, objects=left, gone=nodes - racks.hostnames(left))
 
 
 def _print(told: dict[str, Raw], output: Format) -> None:

@@ -116,6 +116,7 @@ def play(
         start=scenario.start,
         life=world.rules.controller.life,
         checks=world.checks,
+        gone=scenario.gone,
     )
     return entered.played
 

@@ -60,7 +60,7 @@ class Origin(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PlayedCluster:
     """``read`` makes a Workload of its object. ``copies`` are the objects of those that are copies from the manager,
-    among the ``arrivals`` of a worker.
+    among the ``arrivals`` of a worker. ``gone`` is as in ``simulate``.
     """
 
     state: State
@@ -69,6 +69,7 @@ class PlayedCluster:
     copies: Mapping[Key, Raw] = field(default_factory=dict)
     read: Callable[[Raw], Workload] = lambda raw: decode.workload(raw, WorkloadContext())
     rules: Callable[[str], RequestRules] = lambda namespace: RequestRules()
+    gone: frozenset[str] = frozenset()
 
 
 class WorkerChoice(Struct, frozen=True, gc=False):
@@ -117,7 +118,8 @@ class _Member(Simulation):
         self, cluster: PlayedCluster, checks: Mapping[str, Check], *, start: float, life: LifePolicy | None
     ) -> None:
         self.changed: dict[Key, None] = {}
-        super().__init__(cluster.state, cluster.arrivals, start=start, life=life, checks=checks)
+        gone = cluster.gone
+        super().__init__(cluster.state, cluster.arrivals, start=start, life=life, checks=checks, gone=gone)
 
     def _set(self, workload: Workload) -> None:
         super()._set(workload)

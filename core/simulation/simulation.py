@@ -13,7 +13,7 @@ import heapq
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -25,12 +25,15 @@ from core.model.workload import replace
 from core.state.drain import drain
 from core.state.state import State
 from core.state.surroundings import surroundings
-from core.workload import transitions
+from core.topology.health import FAILED
+from core.workload import node_failures, transitions
 from core.workload.actions import Evict, LifePolicy, Surroundings
 from core.workload.lifecycle import next_step, why_not_queued
 
 MOST_STEPS = 100
 """A workload with more steps than this at one moment is in an endless loop."""
+MOST_TRIES = 20
+"""After so many second passes that found no room, with nothing between them and nothing to come, none finds any."""
 
 
 _GOLDEN = 0.6180339887498949
@@ -72,10 +75,18 @@ class Check(Struct, frozen=True, gc=False):
         return self.takes == math.inf
 
 
+class Replacement(Struct, frozen=True, gc=False):
+    """The pods on these nodes, which are gone, run on other nodes from ``at`` on."""
+
+    at: float
+    nodes: tuple[str, ...]
+
+
 class PlayedAttempt(Struct, frozen=True, gc=False):
     """One admission of a workload; ``ended`` is None while it runs, ``stopped`` is the reason if it ended early.
 
-    ``preemptor`` is the workload for which it was preempted; otherwise it was evicted for ``reason``.
+    ``preemptor`` is the workload for which it was preempted; otherwise it was evicted for ``reason``. ``admission`` has
+    the nodes after all ``replacements``.
     """
 
     cluster_queue: str
@@ -85,6 +96,7 @@ class PlayedAttempt(Struct, frozen=True, gc=False):
     reason: str = ""
     stopped: str = ""
     preemptor: Key | None = None
+    replacements: tuple[Replacement, ...] = ()
 
 
 @dataclass(slots=True)
@@ -158,13 +170,15 @@ def simulate(
     start: float = 0.0,
     life: LifePolicy | None = None,
     checks: Mapping[str, Check] | None = None,
+    gone: Collection[str] = (),
 ) -> Timeline:
     """Play the arrivals on a state that holds the queues, until all is done, nothing moves any more, or ``until``.
 
     ``start`` is the moment, in epoch seconds, that all times of the simulation count from. A check that is not among
-    ``checks`` is ready immediately.
+    ``checks`` is ready immediately. ``gone`` are the hostnames of nodes that have just failed, and that the state does
+    not have: pods of workloads that arrive on one of them are placed anew, or the workload is evicted.
     """
-    simulation = Simulation(state, arrivals, start=start, life=life, checks=checks)
+    simulation = Simulation(state, arrivals, start=start, life=life, checks=checks, gone=gone)
     now = 0.0
     while (at := simulation.next(now)) is not None and (until is None or at <= until):
         now = at
@@ -188,6 +202,7 @@ class Simulation:
         start: float = 0.0,
         life: LifePolicy | None = None,
         checks: Mapping[str, Check] | None = None,
+        gone: Collection[str] = (),
         grain: float = 0.0,
     ) -> None:
         """With a ``grain`` workloads end at rounded times, the more so the later: by up to this part of the time since
@@ -199,6 +214,8 @@ class Simulation:
         self.rounded = 0.0
         self.life = life or LifePolicy()
         self.checks = {name: check for name, check in (checks or {}).items() if not check.passes}
+        self.gone = frozenset(gone)
+        self.fruitless = 0
         self.held: dict[Key, tuple[Admission, float]] = {}
         self.reservations: dict[Key, int] = defaultdict(int)
         self.timeline = Timeline()
@@ -237,7 +254,7 @@ class Simulation:
         """Returns when time alone brings about something; None if never."""
         moments = [self.events[0][0]] if self.events else []
         wake = self.state.next_wake(self.start + now)
-        if wake is not None and wake > self.start + now:
+        if wake is not None and wake > self.start + now and (self.events or self.fruitless < MOST_TRIES):
             moments.append(wake - self.start)
         return min(moments, default=None)
 
@@ -301,26 +318,46 @@ class Simulation:
         if workload.admission is not None and workload.holds(names.Condition.QUOTA_RESERVED):
             self._hold(workload.admission, workload.key, now)
         self._live(workload.key, now)
+        if self.gone:
+            self._lose_nodes(workload.key, now)
+
+    def _lose_nodes(self, key: Key, now: float) -> None:
+        """As in the controller: of one node that is gone its status tells, several evict it."""
+        workload = self.workloads[key]
+        lost = {name: FAILED for name in node_failures.assigned_nodes(workload) if name in self.gone}
+        match node_failures.decide(workload, lost, self._second(now)):
+            case Evict() as step:
+                self._stop(step.after, now, step.reason, _message(step.after, names.Condition.EVICTED))
+            case actions.Patch(after=Workload() as after):
+                self._set(after)
 
     # Decisions.
 
     def schedule(self, now: float) -> None:
         """Runs cycles until they change nothing; the quota of victims is free immediately."""
-        more = True
+        more, tries, others = True, 0, 0
         while more:
             more = False
             for plan in drain(self.state, self.state.policy, self.start + now):
                 for decision in plan.decisions:
                     match decision:
+                        case Reserve(second_pass=True):
+                            self._place(decision, now)
                         case Reserve():
                             self._reserve(decision, now)
                         case StayPending():
-                            self.timeline.courses[decision.workload.key].record(now, decision.reason, decision.message)
+                            if not self._running(decision.workload.key):
+                                course = self.timeline.courses[decision.workload.key]
+                                course.record(now, decision.reason, decision.message)
                             if decision.gated:
                                 self._gate(decision, now)
                             for victim in decision.victims:
                                 self._preempt(victim, decision.workload.key, now)
                                 more = True
+                    failed = isinstance(decision, StayPending) and decision.second_pass and not decision.victims
+                    tries, others = tries + failed, others + (not failed)
+        if tries or others:
+            self.fruitless = 0 if others else self.fruitless + 1
 
     def _gate(self, decision: StayPending, now: float) -> None:
         """It could preempt others, but its preemption gate is closed."""
@@ -339,6 +376,17 @@ class Simulation:
         self._hold(admission, key, now)
         if _has_deadline(workload):
             self._live(key, now)
+
+    def _place(self, decision: Reserve, now: float) -> None:
+        """It has held its quota before: the domains of its pods are new."""
+        key, before = decision.workload.key, self.workloads[decision.workload.key]
+        after = transitions.placed(before, decision.admission, self._second(now))
+        if self._running(key):
+            attempts = self.timeline.courses[key].attempts
+            moved = (*attempts[-1].replacements, Replacement(now, before.unhealthy_nodes))
+            attempts[-1] = replace(attempts[-1], admission=decision.admission, replacements=moved)
+        self._become(after, now, "admit", "")
+        self._live(key, now)
 
     def _asked(self, admission: Admission) -> list[str]:
         """The checks that a workload with this admission waits for."""
@@ -380,9 +428,10 @@ class Simulation:
         self._use(admission, -1)
 
     def _preempt(self, victim: Victim, preemptor: Key, now: float) -> None:
-        key = victim.workload.key
-        out = transitions.preempted(self.workloads[key], victim.reason, victim.message, self._second(now))
-        self._stop(out, now, victim.reason, victim.message, preemptor)
+        key, failed = victim.workload.key, victim.reason == names.EvictedReason.NODE_FAILURES
+        change = transitions.evicted if failed else transitions.preempted
+        out = change(self.workloads[key], victim.reason, victim.message, self._second(now))
+        self._stop(out, now, victim.reason, victim.message, None if failed else preemptor)
 
     # One workload.
 
