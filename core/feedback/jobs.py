@@ -434,6 +434,12 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         " kubernetes.io/hostname",
     ),
     Rule(
+        "topology-labels-not-found",
+        "No node of the flavors that the job could use has the label of a level of their Topology.",
+        _of_queue(topology.no_label),
+        example='no node of flavor "tas" has label rack now: the job waits; ask an administrator to label nodes',
+    ),
+    Rule(
         "topology-slices-uneven",
         "The size of the slices does not divide the number of pods.",
         _of_queue(topology.uneven),
@@ -443,14 +449,14 @@ JOB_RULES: Final[tuple[Rule[Submission], ...]] = (
         "topology-too-small",
         "No domain of the topology could ever hold the pods.",
         _of_queue(topology.too_small),
-        example='asks for 20 pods in one rack: the largest of flavor "tas" could ever hold 16; ask for preferred, or a'
-        " higher level",
+        example="asks for 20 pods in one rack: the largest could ever hold 16 (4 nodes with 4 cpu each); ask for"
+        " preferred, or a block",
     ),
     Rule(
         "topology-full",
         "No domain of the topology has room for the pods now.",
         _of_queue(topology.full),
-        example='fits no rack now: the best of flavor "tas" has room for 10 pods, 4 missing: will wait',
+        example="fits no rack now: rack a has room for 10 pods, 4 missing: will wait",
     ),
     Rule(
         "only-by-borrowing",

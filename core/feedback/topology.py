@@ -7,19 +7,23 @@ where it would take too long to compare the pods with all nodes and no cycle has
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from msgspec import structs
 
 from core.feedback import capacity, nodes
 from core.feedback.change import Change
 from core.feedback.rules import Rule, fitted, shortened
 from core.feedback.submission import Submission
-from core.model import ClusterQueue, PodSet, ResourceFlavor, Topology
+from core.model import ClusterQueue, Labels, PodSet, ResourceFlavor, Topology
 from core.quota.placement import PlacementCapacity, PlacementKind
 from core.state.lookup import Lookup
 from core.topology import Asked, Domains, Misfit, has_room, is_quick, place
-from core.topology.flavors import asks
+from core.topology.flavors import asks, topology_only
+from core.topology.largest import Largest, largest, level_name
+from core.topology.nodes import HOSTNAME
 from core.topology.place import most
 from core.topology.request import Options
 
@@ -29,42 +33,68 @@ POD_SETS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A pod set, and the domains of the flavors that it could use, by flavor: unused, and as they are used now."""
+    """Pod sets that are placed together, the workers first, and the domains of the flavors that they could use, by
+    flavor: unused, and as they are used now. ``each`` is what begins the sentence about one of several equal parts.
+    """
 
-    pod_set: PodSet
-    count: int
+    asked: tuple[Asked, ...]
     unused: Mapping[str, Domains]
     used: Mapping[str, Domains]
     options: Options
+    each: str = ""
+
+    @property
+    def count(self) -> int:
+        """The number of pods."""
+        return sum(asked.count for asked in self.asked)
 
     @property
     def level(self) -> str:
-        """The last part of the label of the level on one domain of which all pods must be; '' if they need not."""
-        asked = self.pod_set.topology
-        return asked.required.rpartition("/")[2] if asked is not None else ""
+        """What the level is called on one domain of which all pods must be; '' if they need not."""
+        return level_name(self.asked[0].topology.required)
+
+    @property
+    def pods(self) -> str:
+        """The pods and where they must be."""
+        group = " with the leader" if len(self.asked) > 1 else ""
+        return f"{self.count} pods{group}{f' in one {shortened(self.level)}' if self.level else ' by topology'}"
 
     @property
     def fits_now(self) -> bool:
         """Whether all pods could be placed beside what is in use; then they could be if nothing were, too."""
-        asked = [Asked(self.pod_set, self.count)]
-        return any(has_room(each, asked, self.options) for each in self.used.values())
+        return any(has_room(each, self.asked, self.options) for each in self.used.values())
 
     def most(self, domains: Mapping[str, Domains]) -> tuple[int, str]:
         """Returns how many of the pods could be placed, at most as many as are asked for, and in which flavor."""
         return max(((self._fit(each), name) for name, each in sorted(domains.items())), key=lambda found: found[0])
 
+    def largest(self, domains: Domains, most: int) -> Largest | None:
+        """The largest domain of a flavor; None where it does not explain that so many pods fit."""
+        workers = self.asked[0]
+        if any(
+            other.per_pod != workers.per_pod or other.pod_set.placement != workers.pod_set.placement
+            for other in self.asked
+        ):
+            return None
+        found = largest(domains, structs.replace(workers, count=self.count), self.options)
+        return found if found is not None and found.pods == most else None
+
     def _fit(self, domains: Domains) -> int:
-        low, high = 0, min(self.count, most(domains, Asked(self.pod_set, self.count), self.options))
-        if self._fits(domains, high):
-            return high
+        """Workers are left out until the others fit, with the leader if there is one."""
+        workers, *leader = self.asked
+        low, high = 0, min(workers.count, most(domains, workers, self.options))
+        if high and self._fits(domains, high):
+            return high + sum(each.count for each in leader)
         while low < high - 1:  # so many fit, and high do not
             middle = (low + high) // 2
             low, high = (middle, high) if self._fits(domains, middle) else (low, middle)
-        return low
+        alone = not low and leader and has_room(domains, [structs.replace(leader[0], group="")], self.options)
+        return low + leader[0].count if low and leader else leader[0].count if alone else low
 
     def _fits(self, domains: Domains, count: int) -> bool:
-        found = place(domains, [Asked(self.pod_set, count)], self.options)[self.pod_set.name]
-        return not isinstance(found, Misfit)
+        workers, *leader = self.asked
+        found = place(domains, [structs.replace(workers, count=count), *leader], self.options)
+        return not any(isinstance(each, Misfit) for each in found.values())
 
 
 def no_level(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -88,7 +118,7 @@ def no_level(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[s
 def uneven(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """Pods beyond the last whole slice: the Workload is admitted without them, and their scheduling gate stays."""
     kind = lookup.state.placement
-    if kind is None or job.units > 1 or not _topologies(queue, kind, lookup):
+    if kind is None or not _topologies(queue, kind, lookup):
         return
     for pod_set in _asking(job):
         size = pod_set.topology.slices[0][1] if pod_set.topology is not None and pod_set.topology.slices else 1
@@ -102,6 +132,28 @@ def uneven(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str
             return
 
 
+def no_label(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
+    """A level of which no node has the label, in each flavor that the pods could use."""
+    kind = lookup.state.placement
+    if kind is None or not kind.topologies or not nodes.present(queue, lookup):
+        return
+    demands = list(capacity.demands(job, queue))
+    implied = topology_only(queue, lookup.state.reservations.flavors)
+    for pod_set in [each for each in job.pod_sets if each.count and (implied or asks(each.topology))][:POD_SETS]:
+        flavors = _flavors(pod_set, demands, queue, lookup)
+        found = [(flavor, label) for flavor in flavors if (label := _lacking_label(flavor, kind, lookup)) is not None]
+        if found and len(found) == len(flavors):
+            flavor, label = found[0]
+            what = f"label {shortened(label)}" if label else "a label for every level of its Topology"
+            fact = f'no node of flavor "{shortened(flavor.name)}" has {what} now'
+            yield fitted(
+                f"{fact}: the job waits; ask an administrator to label nodes",
+                f"{fact}: the job waits; have nodes labelled",
+                f"{fact}: the job waits",
+            )
+            return
+
+
 def too_small(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
     """Pods for which no domain would have room if no other workload used anything."""
     for wanted in _wanted(job, queue, lookup):
@@ -110,12 +162,25 @@ def too_small(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         most, flavor = wanted.most(wanted.unused)
         if most >= wanted.count:
             continue
-        where = f'the largest of flavor "{shortened(flavor)}"' if wanted.level else f'flavor "{shortened(flavor)}"'
-        one = f" in one {shortened(wanted.level)}" if wanted.level else " by topology"
-        fact = f"{wanted.count} pods{one}: {where} could ever hold {most}"
-        fix = "ask for preferred, or a higher level" if wanted.level else f"ask for {most} pods or less"
-        yield fitted(f"asks for {fact}; {fix}", f"asks for {fact}")
+        there = wanted.largest(wanted.unused[flavor], most)
+        of = f' of flavor "{shortened(flavor)}"' if len(wanted.unused) > 1 else ""
+        where = f"the largest{of}" if wanted.level else f'flavor "{shortened(flavor)}"'
+        fact = f"{wanted.each}asks for {wanted.pods}: {where} could ever hold {most}"
+        why = f"{fact} ({there.nodes})" if there is not None and there.nodes else fact
+        fix = _fix(wanted, there, most)
+        yield fitted(f"{why}; {fix}", why, or_else=[f"{fact}; {fix}", fact])
         return
+
+
+def _fix(wanted: _Wanted, there: Largest | None, most: int) -> str:
+    """What to ask for instead: only what there would be room for in an empty cluster, as far as that is known."""
+    if wanted.level and there is None:
+        return "ask for preferred, or a higher level"
+    if there is None or there.together < wanted.count:
+        return f"ask for {most} pods or less"
+    if not there.higher:
+        return "ask for preferred"
+    return f"ask for preferred, or {'an' if there.higher[0] in 'aeiou' else 'a'} {shortened(there.higher)}"
 
 
 def full(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -126,11 +191,14 @@ def full(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
         ever, _ = wanted.most(wanted.unused)
         now, flavor = wanted.most(wanted.used)
         if now < wanted.count <= ever:
-            fact = f"fits no {shortened(wanted.level)} now" if wanted.level else "fits no nodes of its topology now"
-            room = f"room for {now} pods, {wanted.count - now} missing"
-            of = f'of flavor "{shortened(flavor)}"'
-            best = f"the best {of} has {room}" if wanted.level else f"those {of} have {room}"
-            yield fitted(f"{fact}: {best}: will wait", f"{fact}: {best}")
+            there = wanted.largest(wanted.used[flavor], now)
+            level, of = shortened(wanted.level), f'of flavor "{shortened(flavor)}"'
+            fact = f"fits no {level} now" if wanted.level else "fits no nodes of its topology now"
+            best = f"the best {of} has" if wanted.level else f"those {of} have"
+            if there is not None and there.name and wanted.asked[0].topology.required != HOSTNAME:
+                best = f"{level} {shortened(there.name)} has"
+            room = f"{fact}: {best} room for {now} pods, {wanted.count - now} missing"
+            yield fitted(f"{room}: will wait", room)
             return
 
 
@@ -155,9 +223,9 @@ def _topologies(queue: ClusterQueue, kind: PlacementKind, lookup: Lookup) -> lis
 
 
 def _wanted(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[_Wanted]:
-    """Yields the pod sets that are placed by themselves, with the domains of the flavors that they could use."""
+    """Yields the pod sets that are placed by themselves, and groups of them, with the domains that they could use."""
     kind = lookup.state.placement
-    if kind is None or job.units > 1 or not nodes.present(queue, lookup):
+    if kind is None or not nodes.present(queue, lookup):
         return
     arenas, arena_of = lookup.state.reservations.arenas, lookup.state.reservations.arena_of
     arena = arenas.get(arena_of.get(queue.name, ""))
@@ -166,23 +234,67 @@ def _wanted(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[_W
         return
     demands = list(capacity.demands(job, queue))
     shared = {each.name: each for each in lookup.state.pending.demands.alike(job.pod_sets)}
-    for pod_set in _asking(job):
-        if pod_set.topology is None or pod_set.topology.group:
-            continue  # pods that are placed together with others
-        groups = [nodes.possible(each, queue, lookup) for each in demands if each.pod_set is pod_set]
+    each = f"each {job.words.unit} " if job.units > 1 else ""
+    for together in _together(job):
+        groups = [_flavors(pod_set, demands, queue, lookup) for pod_set in together]
         named = [flavor for flavor in _common(groups) if flavor.name in used.domains]
         unused = {flavor.name: domains for flavor in named if (domains := kind.domains(flavor)) is not None}
-        known = {name for name, each in unused.items() if set(_levels(pod_set)) <= set(each.tree.levels)}
-        asked = Asked(shared[pod_set.name], pod_set.count)
-        quick = all(is_quick(used.domains[name], asked, used.options) for name in known)
+        levels = {level for pod_set in together for level in _levels(pod_set)}
+        named = [flavor for flavor in named if flavor.name in unused and _lacking_label(flavor, kind, lookup) is None]
+        known = {flavor.name for flavor in named if levels <= set(unused[flavor.name].tree.levels)}
+        asked = tuple(_asked(shared[pod_set.name], together) for pod_set in together)
+        quick = all(is_quick(used.domains[name], pods, used.options) for name in known for pods in asked)
         if known and quick and all(unused[name].tree.leaves.present for name in known):
             yield _Wanted(
-                shared[pod_set.name],
-                pod_set.count if pod_set.min_count is None else pod_set.min_count,
+                asked,
                 {name: unused[name] for name in known},
                 {name: used.domains[name] for name in known},
                 used.options,
+                each,
             )
+
+
+def _together(job: Submission) -> list[list[PodSet]]:
+    """The pod sets that are placed by themselves, and those of a group together: the workers first, then the leader."""
+    found: dict[tuple[str, str], list[PodSet]] = {}
+    for pod_set in job.pod_sets:
+        if pod_set.count and asks(pod_set.topology):
+            group = pod_set.topology.group if pod_set.topology is not None else ""
+            found.setdefault((group, "" if group else pod_set.name), []).append(pod_set)
+    return [sorted(several, key=lambda each: -each.count) for several in list(found.values())[:POD_SETS]]
+
+
+def _asked(pod_set: PodSet, together: Sequence[PodSet]) -> Asked:
+    count = pod_set.count if pod_set.min_count is None else pod_set.min_count
+    group = pod_set.topology.group if pod_set.topology is not None and len(together) > 1 else ""
+    return Asked(pod_set, count, group)
+
+
+def _flavors(
+    pod_set: PodSet, demands: Iterable[capacity.AskedCapacity], queue: ClusterQueue, lookup: Lookup
+) -> list[ResourceFlavor]:
+    """The flavors with a topology that a pod set could use."""
+    return _common([nodes.possible(each, queue, lookup) for each in demands if each.pod_set is pod_set])
+
+
+def _lacking_label(flavor: ResourceFlavor, kind: PlacementKind, lookup: Lookup) -> str | None:
+    """A level of which no node of a flavor has the label; '' if no node has all of them. None if some node has, or if
+    that is not why the flavor has no domains.
+    """
+    domains = kind.domains(flavor)
+    if domains is None or domains.tree.leaves.present:
+        return None
+    return missing_level(domains.tree.levels, [node.labels for node in lookup.nodes_with(flavor.node_labels)])
+
+
+def missing_level(levels: Iterable[str], there: Collection[Labels]) -> str | None:
+    """The first level of which none of these nodes has the label; '' if each is on some, but no node has all. None if a
+    node has all of them, or there is none.
+    """
+    for level in levels if there else ():
+        if not any(level in labels for labels in there):
+            return level
+    return "" if there and not any(all(level in labels for level in levels) for labels in there) else None
 
 
 def _common(groups: list[list[ResourceFlavor]]) -> list[ResourceFlavor]:
@@ -226,13 +338,12 @@ def flavor_without_levels(change: Change[ResourceFlavor], lookup: Lookup) -> Ite
     topology = kind.topologies.get(flavor.topology_name or "") if kind is not None and flavor is not None else None
     if topology is None or flavor is None:
         return
-    wanted = flavor.node_labels.items()
-    there = [node for node in lookup.cluster_nodes() if wanted <= node.labels.items()]
-    for level in topology.levels if there else ():
-        if not any(level in node.labels for node in there):
-            fact = f"of {len(there)} nodes of this flavor none has label {shortened(level)}"
-            yield fitted(f"{fact}: no pod can be placed there; label nodes", fact)
-            return
+    there = lookup.nodes_with(flavor.node_labels)
+    level = missing_level(topology.levels, [node.labels for node in there])
+    if level is not None:
+        what = f"label {shortened(level)}" if level else "a label for every level of its Topology"
+        fact = f"of {len(there)} nodes of this flavor none has {what}"
+        yield fitted(f"{fact}: no pod can be placed there; label nodes", fact)
 
 
 LEVEL_RULE: Final = Rule(

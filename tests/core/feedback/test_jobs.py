@@ -454,6 +454,7 @@ def test_every_rule_has_its_case() -> None:
         "topology-too-small",
         "topology-full",
         "topology-slices-uneven",
+        "topology-labels-not-found",
     }  # test_topology
     assert {rule.name for rule in JOB_RULES} == seen | beside
 

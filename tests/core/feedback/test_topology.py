@@ -17,7 +17,7 @@ from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
 from core.feedback.queues import of_flavor, of_topology
 from core.feedback.rules import LIMIT
-from core.feedback.submission import Submission
+from core.feedback.submission import OF_JOB, Submission
 from core.model import Node, TopologyRequest
 from core.state.lookup import Lookup
 from core.topology import Asked, Domains, Options, place
@@ -115,16 +115,32 @@ CASES = [
         {"required": "rack"},
         20,
         "topology-too-small",
-        'asks for 20 pods in one rack: the largest of flavor "tas" could ever hold 16; ask for preferred, or a'
-        " higher level",
+        "asks for 20 pods in one rack: the largest could ever hold 16 (4 nodes with 4 cpu each); ask for preferred, or"
+        " a block",
         id="no rack is large enough",
+    ),
+    pytest.param(
+        {"required": "rack"},
+        30,
+        "topology-too-small",
+        "asks for 30 pods in one rack: the largest could ever hold 16 (4 nodes with 4 cpu each); ask for 16 pods or"
+        " less",
+        id="all racks together would not do either",
+    ),
+    pytest.param(
+        {"required": HOST},
+        5,
+        "topology-too-small",
+        "asks for 5 pods in one node: the largest could ever hold 4 (1 node with 4 cpu); ask for preferred, or a rack",
+        id="no node is large enough",
     ),
     pytest.param({"preferred": "rack"}, 20, "", "", id="several racks would do"),
     pytest.param(
         {"preferred": "rack"},
         30,
         "topology-too-small",
-        'asks for 30 pods by topology: flavor "tas" could ever hold 24; ask for 24 pods or less',
+        'asks for 30 pods by topology: flavor "tas" could ever hold 24 (6 nodes with 4 cpu each); ask for 24 pods'
+        " or less",
         id="all racks together are too small",
     ),
     pytest.param({"unconstrained": True}, 24, "", "", id="anywhere"),
@@ -151,7 +167,8 @@ CASES = [
         id="no such level",
     ),
 ]
-FULL = 'fits no rack now: the best of flavor "tas" has room for 10 pods, 4 missing: will wait'
+FULL = "fits no rack now: rack a has room for 10 pods, 4 missing: will wait"
+NO_RACK = 'no node of flavor "tas" has label rack now: the job waits; ask an administrator to label nodes'
 NO_LABEL = "no node has label cloud.example.com/rack: no pod can be placed by this Topology; label nodes"
 NO_TOPOLOGY = 'Topology "racks" does not exist yet: ClusterQueues with this flavor admit nothing until it is created'
 NO_LEVEL = "of 2 nodes of this flavor none has label rack: no pod can be placed there; label nodes"
@@ -159,6 +176,7 @@ SAID = {
     *((case.values[-2], case.values[-1]) for case in CASES),
     ("topology-full", FULL),
     ("topology-labels-not-found", NO_LABEL),
+    ("topology-labels-not-found", NO_RACK),
     ("topology-not-found", NO_TOPOLOGY),
     ("topology-labels-not-found", NO_LEVEL),
 }
@@ -188,6 +206,111 @@ def test_what_other_workloads_use_is_about_now() -> None:
     use(lookup, "tas", {"a0": 4, "a1": 2})
     assert told(asks(14, required="rack"), lookup) == [("topology-full", FULL)]
     assert told(asks(10, required="rack"), lookup) == []
+    use(lookup, "tas", dict.fromkeys(("a0", "a1", "a2", "a3", "b0", "b1"), 2))
+    room = 'fits no node now: the best of flavor "tas" has room for 2 pods, 1 missing: will wait'
+    assert told(asks(3, required=HOST), lookup) == [("topology-full", room)], "names of nodes are not for all"
+
+
+def test_the_nodes_of_the_largest_domain_are_described_as_they_are() -> None:
+    there = [node("a0", "a", "rack", cpu=8), node("a1", "a", "rack", cpu=6), node("b0", "b", "rack")]
+    start = "asks for 20 pods in one rack: the largest could ever hold"
+    lookup = world(manifests(*SHORT), nodes=there, topology=True)
+    [(_, message)] = told(asks(20, required="rack"), lookup)
+    assert message == f"{start} 14 (2 nodes, the largest with 8 cpu); ask for 14 pods or less"
+    for name in ("a0", "a1", "b0"):
+        lookup.state.set_other_pods(name, {"cpu": 2000, "pods": 1})
+    [(_, message)] = told(asks(20, required="rack"), lookup)
+    assert message == f"{start} 10 (2 nodes, the largest with 6 free cpu)"
+
+
+def test_of_two_flavors_the_largest_is_named() -> None:
+    other = manifests("rack", "big", "racks")
+    both = [*yaml.safe_load(manifests(*SHORT)), *yaml.safe_load(other)]
+    both = [each for each in both if each["kind"] != "ClusterQueue"] + [both[-1]]
+    both[-1]["spec"]["resourceGroups"][0]["flavors"].insert(
+        0, {**both[-1]["spec"]["resourceGroups"][0]["flavors"][0], "name": "tas"}
+    )
+    both[1]["spec"]["nodeLabels"] = {"pool": "few"}
+    few = msgspec.structs.replace(node("c", "c", "rack"), labels={**node("c", "c", "rack").labels, "pool": "few"})
+    there = [few, node("a0", "a", "rack", cpu=8)]
+    found = told(asks(20, required="rack"), world(yaml.safe_dump(both), nodes=there, topology=True))
+    fact = 'the largest of flavor "big" could ever hold 8 (1 node with 8 cpu)'
+    assert found == [("topology-too-small", f"asks for 20 pods in one rack: {fact}; ask for 8 pods or less")]
+
+
+def group(workers: int, **changes: Any) -> Submission:
+    """A leader and so many workers of one cpu that must be in one rack."""
+    request = TopologyRequest(required="rack", group="all")
+    found = job()
+    [pod_set] = found.pod_sets
+    change = msgspec.structs.replace
+    return replace(
+        found,
+        pod_sets=(
+            change(pod_set, name="leader", count=1, topology=request, **changes),
+            change(pod_set, name="workers", count=workers, topology=request),
+        ),
+    )
+
+
+def test_a_leader_and_its_workers_are_judged_together() -> None:
+    lookup = racks(SHORT)
+    assert told(group(15), lookup) == []
+    of = "asks for 17 pods with the leader in one rack: the largest could ever hold 16"
+    [(rule, message)] = told(group(16), lookup)
+    assert rule == "topology-too-small"
+    assert message == f"{of} (4 nodes with 4 cpu each)"
+    large = {"cpu": 3000, "memory": 1 << 30}
+    [(_, message)] = told(group(16, requests=large), lookup)
+    assert message == f"{of.replace('16', '14')}; ask for preferred, or a higher level"
+    use(lookup, "tas", {"a0": 4, "a1": 2})
+    assert told(group(9), lookup) == []
+    room = "fits no rack now: rack a has room for 10 pods, 1 missing: will wait"
+    assert told(group(10), lookup) == [("topology-full", room)]
+
+
+def test_a_leader_without_room_for_any_worker() -> None:
+    changes = {"requests": {"cpu": 4000, "memory": 1 << 30}}
+    lookup = world(manifests(*SHORT), nodes=[node("a", "a", "rack")], topology=True)
+    [(_, message)] = told(group(1, **changes), lookup)
+    assert message.startswith("asks for 2 pods with the leader in one rack: the largest could ever hold 1;")
+
+
+def test_each_of_several_groups_must_fit_a_rack() -> None:
+    lookup = racks(SHORT)
+    groups = replace(group(16), units=3, words=replace(OF_JOB, unit="group"))
+    [(_, message)] = told(groups, lookup)
+    of = "each group asks for 17 pods with the leader in one rack: the largest could ever hold 16"
+    assert message == f"{of} (4 nodes with 4 cpu each)"
+    assert told(replace(groups, pod_sets=group(7).pod_sets), lookup) == []
+
+
+def test_a_job_whose_nodes_lack_the_label_of_a_level() -> None:
+    unlabelled = [node("a", "a", "row"), node("b", "a", "row")]
+    lookup = world(manifests(*SHORT), nodes=unlabelled, topology=True)
+    missing = [("topology-labels-not-found", NO_RACK)]
+    assert told(asks(1, required="rack"), lookup) == missing
+    assert told(asks(1, preferred="block"), lookup) == missing
+    assert told(job(), lookup) == missing, "all flavors of the queue have a topology"
+    lookup.state.set_node("c", node("c", "a", "rack"))
+    lookup.nodes().append(node("c", "a", "rack"))  # type: ignore[union-attr]
+    assert told(asks(1, required="rack"), lookup) == []
+
+
+def test_nodes_each_of_which_lacks_the_label_of_another_level() -> None:
+    one, other = node("a", "a", "rack"), node("b", "a", "rack")
+    there = [
+        msgspec.structs.replace(each, labels={k: v for k, v in each.labels.items() if k != without})
+        for each, without in ((one, "rack"), (other, "block"))
+    ]
+    found = told(asks(1, required="rack"), world(manifests(*SHORT), nodes=there, topology=True))
+    fact = 'no node of flavor "tas" has a label for every level of its Topology now: the job waits'
+    assert found == [("topology-labels-not-found", f"{fact}; have nodes labelled")]
+
+
+def test_nodes_that_are_not_ready_are_no_nodes_without_labels() -> None:
+    away = msgspec.structs.replace(node("a", "a", "rack"), usable=False)
+    assert told(asks(1, required="rack"), world(manifests(*SHORT), nodes=[away], topology=True)) == []
 
 
 def test_a_queue_without_topologies_never_admits_a_request_for_one() -> None:
