@@ -172,7 +172,8 @@ def _tree_lines(rooms: Rooms) -> Iterator[str]:
         if each.hidden:
             open_at.append((each.depth, each.hidden))
         amounts = (f"{quantity.text(name, free)}/{quantity.text(name, used)}" for name, free, used in each.amounts)
-        name = _shortened(f"{'  ' * each.depth}{each.domain}", WIDEST_DOMAIN)
+        indent = "  " * each.depth
+        name = indent + _named(each.domain, WIDEST_DOMAIN - len(indent))
         rows.append((name, str(each.now), each.fits, *islice(amounts, len(names)), ""))
     rows += closed(0)
     first, *lines = columns(rows).splitlines()
@@ -185,6 +186,13 @@ def _tree_lines(rooms: Rooms) -> Iterator[str]:
         yield _shortened(whole, WIDTH)
     if rooms.tree_more:
         yield f"and {rooms.tree_more} more"
+
+
+def _named(name: str, most: int) -> str:
+    """A domain by the first part of its hostname if that is needed, and then without what is in the middle of it."""
+    short = name if len(name) <= most else name.partition(".")[0]
+    half = max(4, (most - 3) // 2)
+    return short if len(short) <= most else f"{short[:half]}...{short[-half:]}"
 
 
 def _shortened(name: str, most: int) -> str:

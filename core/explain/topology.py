@@ -30,8 +30,9 @@ MOST_WIDE: Final = (12, 8, 4)
 MOST_OPEN: Final = 2
 """Of the highest level so many domains are drawn with those in them, else the first."""
 MOST_TRIED = 5
-"""For so many domains it is tried whether restarts would make room, and with so many holders at most."""
+"""For so many domains of each pod set it is tried whether restarts would make room."""
 MOST_MOVED = 3
+"""So many workloads on a domain at most would be restarted."""
 
 
 def nodes(arena: Arena, node: QueueNode) -> int:
@@ -74,17 +75,17 @@ def flavors(arena: Arena, node: QueueNode, workload: Workload) -> frozenset[str]
 
 
 def moves(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVERYTHING) -> str:
-    """Returns which workloads, if they were restarted, would be placed elsewhere and so make room, as a sentence; ''
-    where none are found, or several pod sets or flavors make that more than one question.
+    """Returns which workloads, if they were restarted, would be placed elsewhere and so make room in one flavor for all
+    pod sets that are placed, as a sentence; '' where none are found. Costs a bounded number of placements.
     """
     capacity = arena.further.get("topology")
     asked = list(_asked(node, capacity, workload)) if isinstance(capacity, PlacementCapacity) else []
-    if not isinstance(capacity, PlacementCapacity) or len(asked) != 1 or not asked[0].topology.required:
+    if not isinstance(capacity, PlacementCapacity) or not asked:
         return ""
+    held = list(holders(arena))
     for flavor in dict.fromkeys(name for group in node.spec.groups for name in group.flavors):
         if flavor in capacity.domains:
-            held = list(holders(arena))
-            found = _moves(capacity.domains[flavor], asked[0], flavor, held, capacity.options, sight)
+            found = _moves(capacity.domains[flavor], asked, flavor, held, capacity.options, sight)
             if found:
                 return found
     return ""
@@ -317,32 +318,58 @@ def _on(domains: Domains, level: int, held: Reservation) -> dict[int, int]:
 
 
 def _moves(
-    domains: Domains, asked: Asked, flavor: str, reservations: list[Reservation], options: Options, sight: Sight
+    domains: Domains, asked: list[Asked], flavor: str, reservations: list[Reservation], options: Options, sight: Sight
 ) -> str:
-    wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
-    if isinstance(wanted, Misfit) or not domains.tree.leaves.present:
+    if not domains.tree.leaves.present or not _fits(domains.empty(), asked, options):
         return ""
-    level, need = wanted.level, asked.count // wanted.size
-    alone = _Together(asked)
-    now = _Room.of(alone.counted(domains, wanted), level).units
-    ever = _Room.of(alone.counted(domains.empty(), wanted), level).units
-    able = sorted((n for n in range(len(now)) if ever[n] >= need), key=lambda n: (-now[n], n))
-    on = {held.workload.key: _on(domains, level, held) for held in reservations}
-    for number in able[:MOST_TRIED]:
-        mine = sorted(
-            (held for held in reservations if number in on[held.workload.key] and _restartable(held, flavor)),
-            key=lambda held: (sum(on[held.workload.key].values()), held.workload.key),
-        )
-        moved = _moved(domains, asked, mine[: MOST_MOVED * 2], options)
-        if moved:
-            names = sight.listed(held.workload.key for held in moved)
-            where = "/".join(domains.tree.path(level, number)) if sight.nodes else "another domain"
-            one = len(moved) == 1
-            return (
-                f"if {names} {'was' if one else 'were'} restarted, {'it' if one else 'they'} would fit elsewhere, and"
-                f" this workload in {where} (nothing is restarted for it)"
+    movable = [held for held in reservations if _restartable(held, flavor)]
+    for group in _groups(asked):
+        wanted = goal(group.workers.topology, domains.tree.levels, options, implied=group.workers.implied)
+        if isinstance(wanted, Misfit):
+            return ""
+        level = wanted.level if wanted.required else wanted.slice_level
+        on = {held.workload.key: _on(domains, level, held) for held in movable}
+        for number in _worth_emptying(domains, group, wanted, level, on):
+            mine = sorted(
+                (held for held in movable if number in on[held.workload.key]),
+                key=lambda held: (sum(on[held.workload.key].values()), held.workload.key),
             )
+            moved = _moved(domains, asked, mine, options)
+            if moved:
+                certain = wanted.required and len(asked) == 1 + (group.leader is not None)
+                where = "/".join(domains.tree.path(level, number)) if sight.nodes else "another domain"
+                return _hint(sight.listed(each.workload.key for each in moved), len(moved), where if certain else "")
     return ""
+
+
+def _worth_emptying(
+    domains: Domains, group: _Together, wanted: Goal, level: int, on: Mapping[Key, Mapping[int, int]]
+) -> list[int]:
+    """The domains that may hold more if workloads leave them: for a required level those that are large enough, with
+    most room first; for slices, and pods that may be on several domains, those of which the fewest pods must leave.
+    """
+    ever = _Room.of(group.counted(domains.empty(), wanted), level).units
+    now = _Room.of(group.counted(domains, wanted), level).units
+    if wanted.required:
+        need = group.workers.count // wanted.size
+        return sorted((n for n in range(len(now)) if ever[n] >= need), key=lambda n: (-now[n], n))[:MOST_TRIED]
+    there: dict[int, int] = {}
+    for each in on.values():
+        for number, pods in each.items():
+            there[number] = there.get(number, 0) + pods
+    return sorted((n for n in there if ever[n] > now[n]), key=lambda n: (there[n], n))[:MOST_TRIED]
+
+
+def _hint(names: str, number: int, where: str) -> str:
+    was, they = ("was", "it") if number == 1 else ("were", "they")
+    there = f"this workload in {where}" if where else "this workload would fit too"
+    return f"if {names} {was} restarted, {they} would fit elsewhere, and {there} (nothing is restarted for it)"
+
+
+def _fits(domains: Domains, asked: list[Asked], options: Options) -> bool:
+    """Whether pod sets fit all together."""
+    placed = place(domains, asked, options)
+    return all(each.pod_set.name in placed and not isinstance(placed[each.pod_set.name], Misfit) for each in asked)
 
 
 def _restartable(held: Reservation, flavor: str) -> bool:
@@ -352,13 +379,15 @@ def _restartable(held: Reservation, flavor: str) -> bool:
     return not held.evicted and all(set(each.flavors.values()) == {flavor} for each in given)
 
 
-def _moved(domains: Domains, asked: Asked, reservations: list[Reservation], options: Options) -> list[Reservation]:
-    """The first few of these reservations without which the pod set fits, if all of them then fit elsewhere."""
+def _moved(
+    domains: Domains, asked: list[Asked], reservations: list[Reservation], options: Options
+) -> list[Reservation]:
+    """The first few of these reservations without which the pod sets fit, if all of them then fit elsewhere."""
     here = domains.copy()
     for number, held in enumerate(reservations[:MOST_MOVED], start=1):
         _count(here, held.usage.further["topology"], -1)
         trial = here.copy()
-        if _put(trial, [asked], options) and all(
+        if _put(trial, asked, options) and all(
             _put(trial, list(_again(each.workload)), options) for each in reservations[:number]
         ):
             return reservations[:number]
