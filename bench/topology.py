@@ -40,13 +40,17 @@ from core.model import (
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.state.state import State
 from core.topology import Asked, Domains, Misfit, Options, place
+from core.topology.others import OtherPods
 
 LEVELS = ("block", "rack", "kubernetes.io/hostname")
 SIZES = (1_000, 10_000, 100_000)
+POPULATIONS = (2_000, 20_000, 100_000)
+"""Of reservations, and of pods of others."""
 GPU, PER_NODE, PER_RACK, PER_BLOCK = "gpu", 8, 64, 640
 PODS = 512
 _TAINT = Taint("maintenance", "", "NoSchedule")
 PER_POD = {GPU: 1, "cpu": 4000}
+OF_OTHERS = {"cpu": 100}
 REQUESTS = {
     "required block": TopologyRequest(required="block"),
     "preferred rack": TopologyRequest(preferred="rack"),
@@ -114,8 +118,10 @@ def measure(number: int) -> list[tuple[str, float]]:
     return found
 
 
-def changes(number: int, *, reservations: int = 2_000) -> list[tuple[str, float]]:
-    """What a State with so many nodes and reservations takes to follow one node, and to have its arena ready."""
+def changes(number: int, *, reservations: int = 2_000, pods: int = 0) -> list[tuple[str, float]]:
+    """What a State with so many nodes, reservations and pods of others takes to follow one node or pod, and to have its
+    arena ready.
+    """
     state = State(SchedulingPolicy(topology=TopologyPolicy()))
     state.set_topology("default", Topology("default", LEVELS))
     state.set_flavor("tas", ResourceFlavor("tas", topology_name="default"))
@@ -143,9 +149,16 @@ def changes(number: int, *, reservations: int = 2_000) -> list[tuple[str, float]
         state.set_node(name, Node(name, {**given[5].labels, LEVELS[-1]: name}, allocatable=given[5].allocatable))
         state.heads(0.0)
 
+    known = OtherPods()
+    for each in range(pods):
+        known.add(given[each % number].name, OF_OTHERS)
+    follow(state, known)
+    state.heads(0.0)
+
     def others() -> None:
-        for cpu in (1_000, 0):
-            state.set_other_pods(given[5].name, {"cpu": cpu, "pods": 1} if cpu else {})
+        for change in (known.add, known.remove):
+            change(given[5].name, OF_OTHERS)
+            follow(state, known)
             state.heads(0.0)
 
     return [
@@ -153,6 +166,12 @@ def changes(number: int, *, reservations: int = 2_000) -> list[tuple[str, float]
         ("a pod of others comes and goes", median(others)),
         ("a node that was never there", median(appear, times=3)),
     ]
+
+
+def follow(state: State, pods: OtherPods) -> None:
+    """Enters what pods of others use, on the nodes where that has changed."""
+    for node in pods.take_changed():
+        state.set_other_pods(node, pods.used(node))
 
 
 def running(number: int, size: int) -> Workload:
@@ -227,6 +246,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sums = [memory(size) for size in sizes]
     print("| MiB of the tree | " + " | ".join(f"{tree:,.1f}" for tree, _ in sums) + " |")
     print("| MiB of one shape | " + " | ".join(f"{shape:,.1f}" for _, shape in sums) + " |")
+    print_populations(10_000)
+
+
+def print_populations(number: int) -> None:
+    """Prints a table of changes against the number of reservations, and of pods of others, with so many nodes."""
+    reserved = [(f"{each:,} reservations", dict(changes(number, reservations=each))) for each in POPULATIONS]
+    others = [(f"{each:,} other pods", dict(changes(number, pods=each))) for each in POPULATIONS]
+    columns = (*reserved, *others)
+    print(f"\n| µs, {number:,} nodes | " + " | ".join(name for name, _ in columns) + " |")
+    print("|---|" + "---:|" * len(columns))
+    for name in columns[0][1]:
+        print(f"| {name} | " + " | ".join(f"{column[name]:,.0f}" for _, column in columns) + " |")
 
 
 if __name__ == "__main__":
