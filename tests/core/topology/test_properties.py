@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -139,25 +140,79 @@ def test_a_placement_keeps_slices_and_required_levels_together(world: World) -> 
 @RANDOM
 @given(worlds())
 def test_a_placement_is_minimal_by_its_profile(world: World) -> None:
-    """No other domain of the level has less room and is enough; and preferred pods are not spread if one is enough."""
-    if world.leader is not None or world.options.balanced:
-        return
+    """No other domain of the level has less room and is enough, with the leader if there is one; and preferred pods are
+    not spread if one domain is enough.
+    """
     found, here, wanted = placements(world)["main"], world.used(), world.goal
+    if world.options.balanced and world.request.topology.preferred:
+        return  # that has a property of its own
     counted = counted_for(here, world)
     need = world.request.count // wanted.size
-    enough = {
-        level: [units for units in counted.plain.units[level] if units >= need] for level in range(wanted.level + 1)
-    }
+    enough = {level: rooms(counted, level, need) for level in range(wanted.level + 1)}
     if isinstance(found, Misfit):
         assert not enough[wanted.level]
+        assert wanted.required or sum(counted.plain.units[0]) < need or world.leader is not None
         return
     levels = [wanted.level] if wanted.required or wanted.unconstrained else range(wanted.level, -1, -1)
     for level in levels:
         if enough[level]:
             (domain,) = by_domain(here, found, level)
-            assert counted.plain.units[level][domain] == min(enough[level])
+            assert enough[level][domain] == min(enough[level].values())
             return
     assert not wanted.required
+
+
+@RANDOM
+@given(worlds())
+def test_best_fit_takes_the_fewest_domains(world: World) -> None:
+    """At each level down to that of slices, of all sets of domains below those that are used at the level above."""
+    found, here, wanted = placements(world)["main"], world.used(), world.goal
+    balances = world.options.balanced and world.request.topology.preferred
+    if isinstance(found, Misfit) or world.leader is not None or not wanted.best_fit or balances:
+        return
+    counted, need = counted_for(here, world), world.request.count // wanted.size
+    levels = [wanted.level] if wanted.unconstrained else range(wanted.slice_level + 1)
+    above: Iterable[int] | None = None
+    for level in levels:
+        used = by_domain(here, found, level)
+        numbers = (
+            range(here.tree.size(level))
+            if above is None
+            else [number for parent in above for number in here.tree.children[level - 1][parent]]
+        )
+        assert len(used) == fewest(counted, level, numbers, need)
+        above = used
+
+
+@RANDOM
+@given(worlds())
+def test_balanced_pods_are_on_the_fewest_domains_below_one(world: World) -> None:
+    """Without slices, where the domains below one together hold all."""
+    request = world.request.topology
+    found, here, wanted = placements(world)["main"], world.used(), world.goal
+    if isinstance(found, Misfit) or world.leader is not None or request.slices or not request.preferred:
+        return
+    counted, need = counted_for(here, world), world.request.count
+    level, tree = wanted.level, here.tree
+    siblings = [range(tree.size(0))] if not level else list(tree.children[level - 1])
+    if world.options.balanced and any(sum(counted.plain.units[level][n] for n in each) >= need for each in siblings):
+        used = by_domain(here, found, level)
+        (together,) = [each for each in siblings if used.keys() & set(each)]
+        assert len(used) == fewest(counted, level, together, need)
+
+
+def rooms(counted: Counts, level: int, need: int) -> dict[int, int]:
+    """By domain the slices that it holds, beside the leader if there is one; of those that are enough."""
+    leads = counted.leads[level] if counted.leads else [True] * len(counted.led.units[level])
+    return {n: held for n, held in enumerate(counted.led.units[level]) if held >= need and leads[n]}
+
+
+def fewest(counted: Counts, level: int, numbers: Iterable[int], need: int) -> int:
+    """The size of the smallest set of these domains that holds all, by trying each set."""
+    units = [held for n in numbers if (held := counted.plain.units[level][n])]
+    return next(
+        size for size in range(len(units) + 1) if any(sum(each) >= need for each in itertools.combinations(units, size))
+    )
 
 
 @RANDOM
