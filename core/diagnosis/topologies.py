@@ -15,6 +15,7 @@ from api.names import Plural
 from core.diagnosis.facts import Facts
 from core.diagnosis.finding import DiagnosisFinding
 from core.model import FlavorResource, Node, Raw, ResourceFlavor
+from core.topology.flavors import given_twice
 from core.topology.nodes import HOSTNAME
 from core.wire import decode
 
@@ -35,9 +36,9 @@ def topologies(facts: Facts) -> Iterator[DiagnosisFinding]:
         yield from _labels(flavor, levels, _of(flavor, nodes))
         yield from _quota(flavor, facts, [node for node in _of(flavor, nodes) if _has(node, levels)])
     for one, other in combinations(placed, 2):
-        lowest = {known[flavor.topology_name or ""].levels[-1] for flavor in (one, other)}
-        both = [node for node in _of(one, nodes) if node in _of(other, nodes)]
-        if both and lowest != {HOSTNAME}:
+        labels = given_twice(one, other, known)
+        both = [node for node in nodes if labels is not None and labels.items() <= node.labels.items()]
+        if both:
             yield _wrong(
                 one,
                 f"shares {_counted(len(both))} with flavor {other.name}, and neither knows what the other uses there",

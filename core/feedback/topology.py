@@ -21,7 +21,7 @@ from core.model import ClusterQueue, Labels, PodSet, ResourceFlavor, Topology
 from core.quota.placement import PlacementCapacity, PlacementKind
 from core.state.lookup import Lookup
 from core.topology import Asked, Domains, Misfit, has_room, is_quick, place
-from core.topology.flavors import asks, topology_only
+from core.topology.flavors import asks, given_twice, topology_only
 from core.topology.largest import Largest, largest, level_name
 from core.topology.nodes import HOSTNAME
 from core.topology.place import most
@@ -346,6 +346,23 @@ def flavor_without_levels(change: Change[ResourceFlavor], lookup: Lookup) -> Ite
         yield fitted(f"{fact}: no pod can be placed there; label nodes", fact)
 
 
+def shared_nodes(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
+    """Nodes that another flavor with a topology has too, where neither knows what the other uses there."""
+    kind, flavor = lookup.state.placement, change.new
+    if kind is None or flavor is None or flavor.topology_name is None:
+        return
+    for name, other in sorted(lookup.state.reservations.flavors.items()):
+        if name == flavor.name or other.topology_name is None:
+            continue
+        labels = given_twice(flavor, other, kind.topologies)
+        count = len(lookup.nodes_with(labels)) if labels is not None else 0
+        if count:
+            nodes_ = f"{count} node{'s' if count > 1 else ''}"
+            fact = f'shares {nodes_} with flavor "{shortened(name)}", and neither knows what the other uses there'
+            yield fitted(f"{fact}; change nodeLabels", fact)
+            return
+
+
 LEVEL_RULE: Final = Rule(
     "topology-labels-not-found",
     "No node has the label of a level of the Topology.",
@@ -364,5 +381,12 @@ FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
         "None of the nodes of a ResourceFlavor has the label of a level of its Topology.",
         flavor_without_levels,
         example="of 2 nodes of this flavor none has label rack: no pod can be placed there; label nodes",
+    ),
+    Rule(
+        "topology-flavors-overlap",
+        "Two ResourceFlavors with a topology have nodes in common, and one of the topologies does not end in the"
+        " hostname.",
+        shared_nodes,
+        example='shares 2 nodes with flavor "tas", and neither knows what the other uses there; change nodeLabels',
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from core.model import ClusterQueue, PodSet, ResourceFlavor, ResourceGroup, Topology, TopologyRequest
+from core.topology.nodes import HOSTNAME
 
 
 def asks(topology: TopologyRequest | None) -> bool:
@@ -55,6 +56,19 @@ def unsupported(
     if spreading is not None and any(each.required and each.level not in topology.levels for each in spreading.rules):
         return f'Flavor "{flavor.name}" does not contain a topology level required by topology spreading'
     return ""
+
+
+def given_twice(
+    one: ResourceFlavor, other: ResourceFlavor, topologies: Mapping[str, Topology]
+) -> dict[str, str] | None:
+    """Returns the labels of the nodes that two flavors with a topology both give away, if neither knows what the other
+    uses there; None if no node has the labels of both, or if both topologies end in the hostname.
+    """
+    known = [topologies.get(each.topology_name or "") for each in (one, other)]
+    if any(each is None for each in known) or {each.levels[-1] for each in known if each is not None} == {HOSTNAME}:
+        return None
+    labels = {**one.node_labels, **other.node_labels}
+    return labels if all(labels[key] == value for key, value in one.node_labels.items()) else None
 
 
 def levels(topology: TopologyRequest | None) -> list[str]:

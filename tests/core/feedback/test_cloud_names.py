@@ -154,6 +154,13 @@ def test_every_rule_about_names_is_compared() -> None:
 ALONE = {
     *("resource-quota-too-small", "no-worker-cluster", "running-job-resized"),
     *("topology-level-not-found", "topology-too-small", "topology-full", "topology-slices-uneven"),
-    *("device-class-not-found", "topology-not-found", "topology-labels-not-found", "dry-run", "workloads-affected"),
+    *(
+        "device-class-not-found",
+        "topology-not-found",
+        "topology-labels-not-found",
+        "topology-flavors-overlap",
+        "dry-run",
+        "workloads-affected",
+    ),
 }
 """Rules whose own tests use names of any length."""

@@ -58,7 +58,13 @@ def test_the_messages_of_each_case(
     assert all(len(finding.message) <= LIMIT for finding in found)
 
 
-ELSEWHERE = {"resource-without-nodes", "topology-not-found", "topology-labels-not-found", "workloads-affected"}
+ELSEWHERE = {
+    "resource-without-nodes",
+    "topology-not-found",
+    "topology-labels-not-found",
+    "topology-flavors-overlap",
+    "workloads-affected",
+}
 """Rules with a test of their own: test_nodes.py and test_topology.py."""
 
 

@@ -170,6 +170,7 @@ CASES = [
 FULL = "fits no rack now: rack a has room for 10 pods, 4 missing: will wait"
 NO_RACK = 'no node of flavor "tas" has label rack now: the job waits; ask an administrator to label nodes'
 NO_LABEL = "no node has label cloud.example.com/rack: no pod can be placed by this Topology; label nodes"
+SHARED = 'shares 2 nodes with flavor "tas", and neither knows what the other uses there; change nodeLabels'
 NO_TOPOLOGY = 'Topology "racks" does not exist yet: ClusterQueues with this flavor admit nothing until it is created'
 NO_LEVEL = "of 2 nodes of this flavor none has label rack: no pod can be placed there; label nodes"
 SAID = {
@@ -178,6 +179,7 @@ SAID = {
     ("topology-labels-not-found", NO_LABEL),
     ("topology-labels-not-found", NO_RACK),
     ("topology-not-found", NO_TOPOLOGY),
+    ("topology-flavors-overlap", SHARED),
     ("topology-labels-not-found", NO_LEVEL),
 }
 """Rules and messages of this module."""
@@ -366,6 +368,27 @@ def test_a_flavor_whose_topology_is_missing_or_has_labels_that_its_nodes_lack() 
     lookup = world(manifests(*SHORT), nodes=[node("a", "a", "row"), node("b", "a", "row")], topology=True)
     found = of_flavor(Change(None, flavor), lookup)
     assert [(each.rule, each.message) for each in found] == [("topology-labels-not-found", NO_LEVEL)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "levels", "said"),
+    [
+        pytest.param({"pool": "tas"}, ["rack"], True, id="the same nodes"),
+        pytest.param({"block": "b"}, ["rack"], True, id="labels that one node may have"),
+        pytest.param({"pool": "other"}, ["rack"], False, id="other nodes"),
+        pytest.param({"block": "c"}, ["rack"], False, id="no node has the labels of both"),
+        pytest.param({"pool": "tas"}, ["rack", HOST], False, id="hostnames are counted together"),
+    ],
+)
+def test_flavors_that_give_the_same_nodes_away(labels: dict[str, str], levels: list[str], said: bool) -> None:
+    own = {"kind": "Topology", "metadata": {"name": "own"}, "spec": {"levels": [{"nodeLabel": x} for x in levels]}}
+    both = yaml.safe_dump([*yaml.safe_load(manifests(*SHORT)), own])
+    there = [node("a", "a", "rack"), node("b", "a", "rack")]
+    lookup = world(both, nodes=there, topology=True)
+    flavor = {"metadata": {"name": "new"}, "spec": {"nodeLabels": labels, "topologyName": "own"}}
+    found = of_flavor(Change(None, decode.resource_flavor(flavor)), lookup)
+    overlap = [each.message for each in found if each.rule == "topology-flavors-overlap"]
+    assert overlap == ([SHARED] if said else [])
 
 
 def test_topology_annotations_have_an_effect_with_the_feature_gate() -> None:
