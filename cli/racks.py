@@ -3,13 +3,15 @@
 The flavor is named first, then a number for each level of its topology, highest first: 2 blocks of 10 racks of 64
 nodes. Amounts follow, as ``status.allocatable`` has them; without ``pods`` a node has room for 110. Nodes get the
 labels of the flavor and, for each level, a value that says where they are (``block-1``, ``rack-1-10``,
-``node-1-10-64``).
+``node-1-10-64``). Where there are several forms the flavor is part of it (``node-racks-1-10-64``), so that no two nodes
+have the same name.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from api import names, quantity
@@ -28,7 +30,20 @@ def nodes(texts: Iterable[str], objects: Iterable[Document]) -> list[Document]:
     found = [document.raw for document in objects]
     flavors = {raw["metadata"]["name"]: raw for raw in found if raw["kind"] == names.Kind.RESOURCE_FLAVOR}
     topologies = {raw["metadata"]["name"]: raw for raw in found if raw["kind"] == names.Kind.TOPOLOGY}
-    return [Document(raw, f"--nodes {text}") for text in texts for raw in _nodes(text, flavors, topologies)]
+    marked = _marked(list(texts))
+    return [
+        Document(raw, f"--nodes {text}") for text, mark in marked for raw in _nodes(text, mark, flavors, topologies)
+    ]
+
+
+def _marked(texts: list[str]) -> Iterator[tuple[str, str]]:
+    """Each form with what the names of its nodes have in addition: the flavor, and from its second form on a number."""
+    forms: Counter[str] = Counter()
+    for text in texts:
+        name = text.partition("=")[0]
+        forms[name] += 1
+        again = f".{forms[name]}" if forms[name] > 1 else ""
+        yield text, f"{name}{again}-" if len(texts) > 1 else ""
 
 
 def without(labels: Iterable[str], objects: Iterable[Document]) -> tuple[Document, ...]:
@@ -57,7 +72,7 @@ def _labels(raw: Raw) -> Raw:
     return raw["metadata"].get("labels") or {}
 
 
-def _nodes(text: str, flavors: dict[str, Raw], topologies: dict[str, Raw]) -> Iterator[Raw]:
+def _nodes(text: str, mark: str, flavors: dict[str, Raw], topologies: dict[str, Raw]) -> Iterator[Raw]:
     name, _, form = text.partition("=")
     size, *amounts = form.split(",")
     spec = flavors[name].get("spec") or {} if name in flavors else None
@@ -70,7 +85,7 @@ def _nodes(text: str, flavors: dict[str, Raw], topologies: dict[str, Raw]) -> It
     counts = _counts(text, size, levels)
     allocatable = {"pods": PODS, **dict(_amount(text, each) for each in amounts)}
     for path in itertools.product(*(range(1, count + 1) for count in counts)):
-        yield _node(path, levels, spec.get("nodeLabels") or {}, allocatable)
+        yield _node(path, mark, levels, spec.get("nodeLabels") or {}, allocatable)
 
 
 def _counts(text: str, size: str, levels: list[str]) -> list[int]:
@@ -96,11 +111,12 @@ def _amount(text: str, given: str) -> tuple[str, str]:
     return resource, amount
 
 
-def _node(path: tuple[int, ...], levels: list[str], labels: Raw, allocatable: dict[str, str]) -> Raw:
-    name = "node-" + "-".join(map(str, path))
+def _node(path: tuple[int, ...], mark: str, levels: list[str], labels: Raw, allocatable: dict[str, str]) -> Raw:
+    numbers = [mark + "-".join(map(str, path[:depth])) for depth in range(1, len(path) + 1)]
+    name = f"node-{numbers[-1]}"
     values = {
-        level: name if level == HOSTNAME else f"{level.rpartition('/')[2]}-{'-'.join(map(str, path[: depth + 1]))}"
-        for depth, level in enumerate(levels)
+        level: name if level == HOSTNAME else f"{level.rpartition('/')[2]}-{number}"
+        for level, number in zip(levels, numbers, strict=False)  # without the hostname nodes are one level deeper
     }
     return {
         "apiVersion": "v1",

@@ -38,6 +38,17 @@ def test_where_the_lowest_level_is_a_rack_a_further_number_is_its_nodes() -> Non
     assert [each["metadata"]["labels"][RACK] for each in found] == ["rack-1"] * 3 + ["rack-2"] * 3
 
 
+def test_nodes_of_several_forms_have_names_and_racks_of_their_own() -> None:
+    other = Document({**objects()[1].raw, "metadata": {"name": "cpu"}}, "file")
+    made = nodes(["gpu=1x1", "cpu=1x1", "gpu=1x1,cpu=96"], [*objects(RACK, HOSTNAME), other])
+    found = [(each.raw["metadata"]["name"], each.raw["metadata"]["labels"][RACK]) for each in made]
+    assert found == [
+        ("node-gpu-1-1", "rack-gpu-1"),
+        ("node-cpu-1-1", "rack-cpu-1"),
+        ("node-gpu.2-1-1", "rack-gpu.2-1"),
+    ]
+
+
 def test_a_rack_that_is_down_has_no_nodes() -> None:
     world = [*objects(RACK, HOSTNAME), *nodes(["gpu=2x3"], objects(RACK, HOSTNAME))]
     left = without([f"{RACK}=rack-1"], world)

@@ -16,6 +16,53 @@ from tests.cli.test_simulate import EXAMPLES, simulate
 RACKS = EXAMPLES / "topology"
 HOSTNAME, RACK = "kubernetes.io/hostname", "topology.example.com/rack"
 
+TWO_FLAVORS = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Topology
+metadata: {name: racks}
+spec: {levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: fa}
+spec: {topologyName: racks, nodeLabels: {pool: a}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: fb}
+spec: {topologyName: racks, nodeLabels: {pool: b}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: team}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors:
+    - {name: fa, resources: [{name: cpu, nominalQuota: 16}]}
+    - {name: fb, resources: [{name: cpu, nominalQuota: 16}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: main, namespace: team}
+spec: {clusterQueue: team}
+"""
+A_JOB = """
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: %s, namespace: team, labels: {kueue.x-k8s.io/queue-name: main}}
+spec:
+  parallelism: 2
+  completions: 2
+  template:
+    metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}}
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: i, resources: {requests: {cpu: "8"}}}]
+"""
+
 
 def running(name: str, nodes: dict[str, int]) -> Raw:
     """A Workload with pods of 4 cpu that runs on some nodes, and that asks for one rack."""
@@ -113,3 +160,12 @@ def test_nodes_that_what_if_deletes_are_lost_too(tmp_path: Path) -> None:
     assert code == 0
     (told,) = json.loads(out)["outcomes"][1]["workloads"]
     assert told["attempts"][0]["replacedNodes"] == [{"at": 0, "nodes": ["rack-a-1"]}]
+
+
+def test_nodes_of_two_flavors_are_played_together(tmp_path: Path) -> None:
+    (tmp_path / "queues.yaml").write_text(TWO_FLAVORS + A_JOB % "first" + A_JOB % "second")
+    words = ("--nodes", "fa=1x2,cpu=8", "--nodes", "fb=1x2,cpu=8", "--down", "rack=rack-fb-1", "-o", "json")
+    code, out, err = simulate(tmp_path / "queues.yaml", *words)
+    assert (code, err) == (0, "")
+    ran_on = [[each["attempts"][0]["domains"] for each in found["workloads"]] for found in json.loads(out)["outcomes"]]
+    assert ran_on == [[{"rack-fa-1": 2}, {"rack-fb-1": 2}], [{"rack-fa-1": 2}, {"rack-fa-1": 2}]]
