@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 WORKERS = 4
 MESSAGE_SECONDS = 5.0
 """The minimum time between writes of a condition of which only the message changed."""
-BUSY_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 """How long the numbers wait before they check again whether the API server is busy."""
 
 
@@ -110,7 +110,7 @@ class WaitReasons:
 
     async def _write_numbers(self, key: Key) -> float | None:
         while self.budget.busy:  # noqa: ASYNC110 - nothing tells when it ends
-            await asyncio.sleep(BUSY_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
         return await self.write(key)
 
     def _change(self, key: Key) -> tuple[Workload, StayPending, Raw] | None:

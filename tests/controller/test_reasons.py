@@ -153,7 +153,7 @@ async def test_of_decisions_before_its_turn_only_the_last_is_written(world: Worl
 async def test_numbers_are_not_written_while_the_api_server_is_busy(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controller.scheduling.reasons.BUSY_SECONDS", 0.0)
+    monkeypatch.setattr("controller.scheduling.reasons.LOOK_SECONDS", 0.0)
     decision = world.waits("big")
     world.reasons.add(decision)
     async with world.running():

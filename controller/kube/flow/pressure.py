@@ -48,7 +48,7 @@ class Pressure:
         now = self._clock()
         latency = self._latencies.setdefault(kind, _Latency(seconds, now))
         latency.add(seconds, now)
-        self._add(seconds / max(latency.idle, 1e-4))
+        self._add(seconds / max(latency.idle, limits.SHORTEST_IDLE_SECONDS))
 
     def refused(self) -> None:
         """Records an answer 429."""

@@ -53,12 +53,12 @@ class Throttle:
         if not self.qps:
             return True
         self._refill()
-        return self._tokens >= self.burst / 2
+        return self._tokens >= self.burst * limits.SPARE_SHARE
 
     def throttled(self) -> None:
         """The server answered 429: halves the rate and empties the bucket."""
         now = self._clock()
-        if not self.qps or now - self._halved_at < 1.0:
+        if not self.qps or now - self._halved_at < limits.HALVED_ONCE_SECONDS:
             return
         self._refill()
         self._halved_at = now
@@ -68,7 +68,7 @@ class Throttle:
     def passed(self) -> None:
         """A call got through: climb towards the configured rate."""
         if self.rate < self.qps:
-            self.rate = min(self.qps, self.rate + 0.125)
+            self.rate = min(self.qps, self.rate + limits.CLIMB)
 
     def _refill(self) -> None:
         now = self._clock()
