@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from api.objects import Raw
+from cli.main import application
 from devcluster.controlplane import ControlPlane
 from tests.cluster.world import World, holds, job, ours
 from tests.serving import Served
@@ -18,6 +23,8 @@ BLOCK, RACK, HOSTNAME = "example.com/block", "example.com/rack", "kubernetes.io/
 POOL, TAINT = "example.com/pool", "example.com/taint"
 REQUIRED, PREFERRED = "kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology"
 INDEX = "batch.kubernetes.io/job-completion-index"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "topology"
 
 
 def node(name: str, pool: str, rack: str) -> Raw:
@@ -248,3 +255,55 @@ def test_pods_of_a_rack_and_pods_of_others_together_fit_on_its_nodes(racks: Worl
     assert "allows to fit only 4 out of 6 pod(s)" in message
     racks.delete("pods", "other")
     assert {rack_of(each) for each in all_placed(racks, "waits", 6).values()} == {"a"}
+
+
+@pytest.fixture
+def example(cluster: ControlPlane, served: Served) -> Iterator[World]:
+    """The nodes and queues of examples/topology."""
+    files = [word for name in ("nodes", "queues") for word in ("-f", str(EXAMPLE / f"{name}.yaml"))]
+    cluster.kubectl("apply", *files, check=True)
+    yield World(cluster, "team-racks")
+    cluster.kubectl("delete", "jobs", "--all", "-n", "team-racks", check=True)
+    cluster.kubectl("delete", "--wait=false", *files, check=True)
+
+
+def test_the_example_does_what_the_page_says_and_a_simulation_continues_from_it(example: World) -> None:
+    commands = re.findall(
+        r"\$ kubectl (apply -f examples/\S+)\n((?:Warning: .*\n)*)", (ROOT / "docs" / "topology.md").read_text()
+    )
+    shown = {words.rpartition("/")[2]: printed for words, printed in commands}
+    assert {*shown} == {"one-rack.yaml", "prefers-one-rack.yaml", "too-large.yaml"}
+
+    def created(file: str) -> str:
+        return example.plane.kubectl("apply", "-f", str(EXAMPLE / file), check=True).stderr
+
+    def counts(name: str, pods: int) -> Counter[str]:
+        return Counter(node.rpartition("-")[0] for node in all_placed(example, name, pods).values())
+
+    assert created("one-rack.yaml") == shown["one-rack.yaml"] == ""
+    (first,) = counts("one-rack", 5)
+    assert created("too-large.yaml") == shown["too-large.yaml"]
+    example.until("too-large waits", lambda: example.condition("too-large", "QuotaReserved")[2])
+    assert created("prefers-one-rack.yaml") == shown["prefers-one-rack.yaml"] == ""
+    (second,) = counts("prefers-one-rack", 6)
+    assert {first, second} == {"rack-a", "rack-b"}
+
+    words = ["simulate", "--from-cluster", "--run-for", "100s", "--down", f"topology.example.com/rack={second}"]
+    words += ["-o", "json", "--kubeconfig", str(example.plane.kubeconfig)]
+    done = CliRunner().invoke(application(["simulate"]), words)
+    assert done.exit_code == 0, done.stderr
+    before, after = (
+        {
+            each["job"]: [(run["started"], run["ended"], run.get("domains")) for run in each["attempts"]]
+            for each in outcome["workloads"]
+            if each["namespace"] == "team-racks"
+        }
+        for outcome in json.loads(done.stdout)["outcomes"]
+    )
+    of_first, of_second = (0, 100, {f"block-1/{first}": 5}), (0, 100, {f"block-1/{second}": 6})
+    assert before == {"one-rack": [of_first], "prefers-one-rack": [of_second], "too-large": []}
+    # Its domains are gone with the rack; it runs again when the other job has ended.
+    stopped, again = after["prefers-one-rack"]
+    assert stopped[:2] == (0, 0)
+    assert again == (100, 200, {f"block-1/{first}": 6})
+    assert (after["one-rack"], after["too-large"]) == ([of_first], [])
