@@ -628,45 +628,76 @@ def test_a_second_pass_comes_before_the_heads_of_queues() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, 7), st.integers(1, 4), st.integers(0, 2), st.sampled_from(["add", "end", "node", "others"])
+            st.integers(0, 7),
+            st.integers(1, 4),
+            st.integers(0, 2),
+            st.sampled_from(["add", "group", "end", "node", "fail", "others"]),
         ),
         max_size=25,
-    )
+    ),
+    st.booleans(),
 )
 @settings(max_examples=cases(60, 1500))
 def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_built_afresh(
-    steps: list[tuple[int, int, int, str]],
+    steps: list[tuple[int, int, int, str]], fail_fast: bool
 ) -> None:
+    """Nodes go with or without the pods on them being replaced by a second pass; groups have a leader."""
     nodes = (node("n0", 3), node("n1", 3), node("n2", 3, rack="r2"))
-    found = world(queue("a", "tas"), queue("b", "same"), nodes=nodes)
+    policy = SchedulingPolicy(topology=TopologyPolicy(fail_fast=fail_fast))
+    found = world(queue("a", "tas"), queue("b", "same"), nodes=nodes, policy=policy)
     gone: set[str] = set()
     others: dict[str, dict[str, int]] = {}
-    for number, size, priority, what in steps:
+    for step, (number, size, priority, what) in enumerate(steps):
         name = f"n{number % 3}"
         if what == "node":
             gone ^= {name}
             found.set_node(name, None if name in gone else nodes[number % 3])
+        elif what == "fail":
+            gone.add(name)
+            found.set_node(name, None)
+            put(found, *(replace(each, unhealthy_nodes=(name,)) for each in placed_on(found, name)))
         elif what == "others":
             others[name] = {CPU: size - 1, "pods": 1} if size > 1 else {}
             found.set_other_pods(name, others[name])
         else:
             made = asks(f"w{number}", size, "ab"[number % 2], priority=priority, created=float(number))
+            if what == "group":
+                made = replace(made, pod_sets=with_leader(size))
             found.set_workload(made.key, None if what == "end" else made)
-        for plan in drain(found, found.policy, NOW):
+        for plan in drain(found, found.policy, NOW + 40 * step):
             for decision in plan.decisions:
                 if isinstance(decision, Reserve):
-                    put(found, admitted(decision.workload, decision.admission, NOW))
+                    now_admitted = admitted(decision.workload, decision.admission, NOW)
+                    put(found, replace(now_admitted, unhealthy_nodes=()))
+                    assert not gone & nodes_of(decision.admission)
         for victim in sorted(found.reservations.leaving):
             found.set_workload(victim, None)
         found.check()
         assert all(amount <= 3 for amount in used(found).values())
     left = tuple(each for each in nodes if each.name not in gone)
-    afresh = world(queue("a", "tas"), queue("b", "same"), nodes=left)
+    afresh = world(queue("a", "tas"), queue("b", "same"), nodes=left, policy=policy)
     for name, requests in others.items():
         afresh.set_other_pods(name, requests)
     put(afresh, *found.workloads.values())
     assert used(afresh) == used(found)
     assert capacities(afresh) == capacities(found)
+
+
+def with_leader(size: int) -> tuple[PodSet, ...]:
+    """A leader and so many workers in one domain."""
+    request = TopologyRequest(required=RACK, group="g")
+    return (PodSet("leader", 1, {CPU: 1}, topology=request), PodSet("workers", size, {CPU: 1}, topology=request))
+
+
+def nodes_of(admission: Admission | None) -> set[str]:
+    """The nodes of an admission."""
+    topologies = [given.topology for given in admission.pod_sets] if admission else []
+    return {domain.values[-1] for topology in topologies if topology for domain in topology.domains}
+
+
+def placed_on(found: State, name: str) -> list[Workload]:
+    """The workloads that have pods on a node."""
+    return [each for each in found.workloads.values() if name in nodes_of(each.admission)]
 
 
 STEP = st.tuples(
