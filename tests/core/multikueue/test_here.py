@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from api.names import CheckState
+from api.names import CheckState, DelayedTopology
 from api.objects import Raw
 from core.actions import Patch, Wait
 from core.model import workload as workloads
+from core.model.workload import replace as changed
 from core.multikueue.group import Group, Policy, Worker
 from core.multikueue.here import decide
 from core.wire.merge import merged
+from core.workload.transitions import awaits_topology
 from tests.core.multikueue.groups import EARLIER, NOW, copy, group, job, there
 
 READY = CheckState.READY
@@ -479,3 +481,16 @@ def test_with_wait_for_pods_ready_the_same_write_has_that_condition(*, follows: 
     assert isinstance(action, Patch) and action.after is not None
     true = {each.type: each.status for each in action.after.conditions}
     assert true == {"QuotaReserved": True, "Admitted": True} | ({"PodsReady": False} if follows else {})
+
+
+def test_a_workload_whose_pods_are_placed_in_the_worker_is_admitted_here_without_a_place() -> None:
+    """Its flavor here has a topology: the assignment that is decided later is never made here."""
+    given = group(on("w1", Admitted="True"), Admitted="False")
+    assert given.local is not None and given.local.admission is not None
+    waits = tuple(changed(each, delayed=DelayedTopology.PENDING) for each in given.local.admission.pod_sets)
+    local = changed(given.local, admission=changed(given.local.admission, pod_sets=waits))
+    given = replace(given, local=local)
+    action = decide(given)
+    assert isinstance(action, Patch) and action.after is not None and action.after.admission is not None
+    assert [each.delayed for each in action.after.admission.pod_sets] == [DelayedTopology.READY]
+    assert action.after.holds("Admitted") and not awaits_topology(action.after)
