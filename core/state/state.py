@@ -547,6 +547,7 @@ class State:
         for key in self._second_pass.due(now):
             held = self.reservations.get(key)
             if held is None or held.evicted or not self._is_placed_here(held.cluster_queue):
+                self._second_pass.failed(key, now)  # else it would stay due, and the scheduler would never sleep
                 continue
             demand = self.pending.demands.of(held.workload)
             time = queue_time(held.workload, self.policy)

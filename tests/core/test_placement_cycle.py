@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.names import PROVISIONING_REQUEST_CONTROLLER, CheckState, Condition, PendingReason
+from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, CheckState, Condition, PendingReason
 from core import model
 from core.matching.placement import holds
 from core.model import (
@@ -613,6 +613,15 @@ def test_without_fail_fast_a_workload_keeps_its_quota_until_there_is_another_nod
     assert waits(last(found, "w", NOW + 1)) == (PendingReason.WAITING_FOR_QUOTA, [])
     found.set_node("n2", node("n2", 2))
     assert domains(last(found, "w", NOW + 60)) == {"n2": 2}
+
+
+def test_a_workload_that_is_placed_in_another_cluster_does_not_keep_the_scheduler_awake() -> None:
+    found = provisioned()
+    put(found, reserved_first(found))
+    found.set_cluster_queue("a", queue("a", "tas", checks=(CheckRule("nodes"), CheckRule("workers"))))
+    found.set_admission_check("workers", AdmissionCheck("workers", MULTIKUEUE_CONTROLLER, active=True))
+    assert not [each for plan in drain(found, found.policy, NOW + 1) for each in plan.decisions]
+    assert found.next_wake(NOW + 1) == NOW + 3
 
 
 def test_a_second_pass_comes_before_the_heads_of_queues() -> None:
