@@ -330,15 +330,18 @@ def _workload_standing() -> Raw:
         clusterQueue=text("Their ClusterQueue; empty if it may not be named."),
         resources=several(amount, "What they hold together."),
     )
+    there = {
+        "takenBy": several(
+            described("A workload with pods there.", **workload, pods=number("How many pods.")), "Who is there."
+        ),
+        "podsOfOthers": number("How many pods of other workloads are there."),
+    }
     domain = described(
         "A domain of a topology.",
         name=text("Its name; empty if you may not list nodes."),
         room=number("How many units fit there now."),
         roomIfEmpty=number("How many would fit if nothing were there."),
-        takenBy=several(
-            described("A workload with pods there.", **workload, pods=number("How many pods.")), "Who is there."
-        ),
-        podsOfOthers=number("How many pods of other workloads are there."),
+        **there,
     )
     in_tree = described(
         "A domain of the tree, before those in it.",
@@ -355,10 +358,7 @@ def _workload_standing() -> Raw:
             ),
             "What is free and in use.",
         ),
-        takenBy=several(
-            described("A workload with pods there.", **workload, pods=number("How many pods.")), "Who is there."
-        ),
-        podsOfOthers=number("How many pods of other workloads are there."),
+        **there,
         domainsNotShown=number("How many domains in it are not listed; absent if none of them is."),
     )
     rooms = described(

@@ -18,9 +18,10 @@ from core.quota.node import QueueNode
 from core.quota.placement import Place, PlacementCapacity
 from core.quota.usage import Reservation
 from core.topology import Asked, Domains, Misfit, Options, place
-from core.topology.counts import Counts, Shape, counts, node_filter, requests_of
+from core.topology.counts import Counts, counts
 from core.topology.flavors import asks
 from core.topology.nodes import PODS
+from core.topology.place import groups, roles, shape_of
 from core.topology.request import Goal, goal
 
 MOST_DOMAINS = 12
@@ -37,40 +38,33 @@ MOST_MOVED = 3
 
 def nodes(arena: Arena, node: QueueNode) -> int:
     """Returns how many nodes, or other lowest domains, the flavors of a ClusterQueue have together."""
-    capacity = arena.further.get("topology")
-    if not isinstance(capacity, PlacementCapacity):
-        return 0
-    names = dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
-    return sum(capacity.domains[name].tree.leaves.present for name in names if name in capacity.domains)
+    return sum(each.tree.leaves.present for each in _domains(_capacity(arena), node).values())
 
 
 def rooms(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVERYTHING) -> tuple[Rooms, ...]:
     """Returns the room for each pod set that is placed, in each flavor with a topology that its ClusterQueue has."""
-    capacity = arena.further.get("topology")
-    if not isinstance(capacity, PlacementCapacity):
+    capacity = _capacity(arena)
+    if capacity is None:
         return ()
     held = list(holders(arena))
     return tuple(
         found
-        for asked in _groups(_asked(node, capacity, workload))
-        for flavor in dict.fromkeys(name for group in node.spec.groups for name in group.flavors)
-        if flavor in capacity.domains
-        and (found := _rooms(capacity.domains[flavor], asked, flavor, held, capacity.options, sight)) is not None
+        for group in _groups(_asked(node, capacity, workload))
+        for flavor, domains in _domains(capacity, node).items()
+        if (found := _rooms(domains, group, flavor, held, capacity.options, sight)) is not None
     )
 
 
 def flavors(arena: Arena, node: QueueNode, workload: Workload) -> frozenset[str]:
     """Returns the flavors of a ClusterQueue in which a pod set of a workload might be placed."""
-    capacity = arena.further.get("topology")
-    if not isinstance(capacity, PlacementCapacity):
+    capacity = _capacity(arena)
+    if capacity is None:
         return frozenset()
-    domains = [capacity.domains[name] for each in node.spec.groups for name in each.flavors if name in capacity.domains]
+    asked = list(_asked(node, capacity, workload))
     return frozenset(
-        each.flavor.name
-        for each in domains
-        for asked in _asked(node, capacity, workload)
-        if each.tree.leaves.present
-        and not isinstance(goal(asked.topology, each.tree.levels, capacity.options, implied=asked.implied), Misfit)
+        name
+        for name, domains in _domains(capacity, node).items()
+        if any(_goal(domains, each, capacity.options) is not None for each in asked)
     )
 
 
@@ -78,17 +72,33 @@ def moves(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVER
     """Returns which workloads, if they were restarted, would be placed elsewhere and so make room in one flavor for all
     pod sets that are placed, as a sentence; '' where none are found. Costs a bounded number of placements.
     """
-    capacity = arena.further.get("topology")
-    asked = list(_asked(node, capacity, workload)) if isinstance(capacity, PlacementCapacity) else []
-    if not isinstance(capacity, PlacementCapacity) or not asked:
+    capacity = _capacity(arena)
+    asked = list(_asked(node, capacity, workload)) if capacity is not None else []
+    if capacity is None or not asked:
         return ""
     held = list(holders(arena))
-    for flavor in dict.fromkeys(name for group in node.spec.groups for name in group.flavors):
-        if flavor in capacity.domains:
-            found = _moves(capacity.domains[flavor], asked, flavor, held, capacity.options, sight)
-            if found:
-                return found
+    for flavor, domains in _domains(capacity, node).items():
+        found = _moves(domains, asked, flavor, held, capacity.options, sight)
+        if found:
+            return found
     return ""
+
+
+def _capacity(arena: Arena) -> PlacementCapacity | None:
+    capacity = arena.further.get("topology")
+    return capacity if isinstance(capacity, PlacementCapacity) else None
+
+
+def _domains(capacity: PlacementCapacity | None, node: QueueNode) -> dict[str, Domains]:
+    """The domains of the flavors with a topology that a ClusterQueue has, in its order."""
+    known = capacity.domains if capacity is not None else {}
+    return {name: known[name] for group in node.spec.groups for name in group.flavors if name in known}
+
+
+def _goal(domains: Domains, asked: Asked, options: Options) -> Goal | None:
+    """What is asked for in terms of the levels of a flavor; None if it cannot be, or no node is there."""
+    wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
+    return None if isinstance(wanted, Misfit) or not domains.tree.leaves.present else wanted
 
 
 def _asked(node: QueueNode, capacity: PlacementCapacity, workload: Workload) -> Iterator[Asked]:
@@ -105,13 +115,9 @@ class _Together(NamedTuple):
     workers: Asked
     leader: Asked | None = None
 
-    def counted(self, domains: Domains, wanted: Goal) -> Counts:
+    def counted(self, domains: Domains, wanted: Goal, options: Options) -> Counts:
         """How many of the pods each domain holds."""
-        workers, leader = self
-        filtered = node_filter(workers.pod_set.placement, domains.flavor, workers.updates)
-        beside = requests_of(leader.per_pod) if leader is not None else None
-        shape = Shape(requests_of(workers.per_pod), beside, filtered, wanted.slice_level, wanted.sizes)
-        return counts(domains, shape)
+        return counts(domains, shape_of(domains, wanted, self.workers, self.leader, options))
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -121,17 +127,7 @@ class _Together(NamedTuple):
 
 
 def _groups(requests: Iterable[Asked]) -> Iterator[_Together]:
-    """What is placed together. The leader is the pod set with fewer pods, of equal ones the second."""
-    found: dict[tuple[str, str], list[Asked]] = {}
-    for asked in requests:
-        found.setdefault((asked.group, "" if asked.group else asked.pod_set.name), []).append(asked)
-    for first, *others in found.values():
-        if not others:
-            yield _Together(first)
-        elif first.count < others[0].count:
-            yield _Together(others[0], first)
-        else:
-            yield _Together(first, others[0])
+    return (_Together(*roles(group)) for group in groups(requests))
 
 
 class _Room(NamedTuple):
@@ -161,12 +157,12 @@ def _rooms(
     domains: Domains, group: _Together, flavor: str, held: Sequence[Reservation], options: Options, sight: Sight
 ) -> Rooms | None:
     asked, tree = group.workers, domains.tree
-    wanted = goal(asked.topology, tree.levels, options, implied=asked.implied)
-    if isinstance(wanted, Misfit) or not tree.leaves.present:
+    wanted = _goal(domains, asked, options)
+    if wanted is None:
         return None
     level = _shown(wanted)
-    now = _Room.of(group.counted(domains, wanted), level)
-    ever = _Room.of(group.counted(domains.empty(), wanted), level)
+    now = _Room.of(group.counted(domains, wanted, options), level)
+    ever = _Room.of(group.counted(domains.empty(), wanted, options), level)
     taken = _taken(domains, level, held)
     order = sorted(range(tree.size(level)), key=lambda n: (-now.units[n], -ever.units[n], n))
     size = wanted.size
@@ -324,12 +320,12 @@ def _moves(
         return ""
     movable = [held for held in reservations if _restartable(held, flavor)]
     for group in _groups(asked):
-        wanted = goal(group.workers.topology, domains.tree.levels, options, implied=group.workers.implied)
-        if isinstance(wanted, Misfit):
+        wanted = _goal(domains, group.workers, options)
+        if wanted is None:
             return ""
         level = wanted.level if wanted.required else wanted.slice_level
         on = {held.workload.key: _on(domains, level, held) for held in movable}
-        for number in _worth_emptying(domains, group, wanted, level, on):
+        for number in _worth_emptying(domains, group, wanted, level, on, options):
             mine = sorted(
                 (held for held in movable if number in on[held.workload.key]),
                 key=lambda held: (sum(on[held.workload.key].values()), held.workload.key),
@@ -343,13 +339,18 @@ def _moves(
 
 
 def _worth_emptying(
-    domains: Domains, group: _Together, wanted: Goal, level: int, on: Mapping[Key, Mapping[int, int]]
+    domains: Domains,
+    group: _Together,
+    wanted: Goal,
+    level: int,
+    on: Mapping[Key, Mapping[int, int]],
+    options: Options,
 ) -> list[int]:
     """The domains that may hold more if workloads leave them: for a required level those that are large enough, with
     most room first; for slices, and pods that may be on several domains, those of which the fewest pods must leave.
     """
-    ever = _Room.of(group.counted(domains.empty(), wanted), level).units
-    now = _Room.of(group.counted(domains, wanted), level).units
+    ever = _Room.of(group.counted(domains.empty(), wanted, options), level).units
+    now = _Room.of(group.counted(domains, wanted, options), level).units
     if wanted.required:
         need = group.workers.count // wanted.size
         return sorted((n for n in range(len(now)) if ever[n] >= need), key=lambda n: (-now[n], n))[:MOST_TRIED]

@@ -24,7 +24,7 @@ from core.topology import Asked, Domains, Misfit, has_room, is_quick, place
 from core.topology.flavors import asks, given_twice, topology_only
 from core.topology.largest import Largest, largest, level_name
 from core.topology.nodes import HOSTNAME
-from core.topology.place import most
+from core.topology.place import groups, most
 from core.topology.request import Options
 
 POD_SETS: Final = 2
@@ -88,8 +88,9 @@ class _Wanted:
         while low < high - 1:  # so many fit, and high do not
             middle = (low + high) // 2
             low, high = (middle, high) if self._fits(domains, middle) else (low, middle)
-        alone = not low and leader and has_room(domains, [structs.replace(leader[0], group="")], self.options)
-        return low + leader[0].count if low and leader else leader[0].count if alone else low
+        if leader and (low or has_room(domains, [structs.replace(leader[0], group="")], self.options)):
+            return low + leader[0].count
+        return low
 
     def _fits(self, domains: Domains, count: int) -> bool:
         workers, *leader = self.asked
@@ -256,12 +257,9 @@ def _wanted(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[_W
 
 def _together(job: Submission) -> list[list[PodSet]]:
     """The pod sets that are placed by themselves, and those of a group together: the workers first, then the leader."""
-    found: dict[tuple[str, str], list[PodSet]] = {}
-    for pod_set in job.pod_sets:
-        if pod_set.count and asks(pod_set.topology):
-            group = pod_set.topology.group if pod_set.topology is not None else ""
-            found.setdefault((group, "" if group else pod_set.name), []).append(pod_set)
-    return [sorted(several, key=lambda each: -each.count) for several in list(found.values())[:POD_SETS]]
+    asking = (each for each in job.pod_sets if each.count and asks(each.topology))
+    found = groups(Asked(each, each.count, each.topology.group if each.topology else "") for each in asking)
+    return [sorted((each.pod_set for each in group), key=lambda pods: -pods.count) for group in found[:POD_SETS]]
 
 
 def _asked(pod_set: PodSet, together: Sequence[PodSet]) -> Asked:
@@ -316,12 +314,10 @@ def levels_without_nodes(change: Change[Topology], lookup: Lookup) -> Iterable[s
     """Levels of a Topology of which no node has the label."""
     if change.new is None or is_off(lookup):
         return
-    there = tuple(lookup.cluster_nodes())
-    for level in change.new.levels if there else ():
-        if not any(level in node.labels for node in there):
-            fact = f"no node has label {shortened(level)}"
-            yield fitted(f"{fact}: no pod can be placed by this Topology; label nodes", fact)
-            return
+    level = missing_level(change.new.levels, [node.labels for node in lookup.cluster_nodes()])
+    if level:
+        fact = f"no node has label {shortened(level)}"
+        yield fitted(f"{fact}: no pod can be placed by this Topology; label nodes", fact)
 
 
 def topology_not_found(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:

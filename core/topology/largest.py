@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from api import quantity
-from core.topology.counts import Shape, Table, counts, node_filter, requests_of
+from core.topology.counts import Shape, Table, counts
 from core.topology.nodes import HOSTNAME, Domains, Tree
+from core.topology.place import shape_of
 from core.topology.request import Asked, Goal, Misfit, Options, goal
 
 MOST_NODES: Final = 1024
@@ -35,8 +36,7 @@ def largest(domains: Domains, asked: Asked, options: Options) -> Largest | None:
     wanted = goal(asked.topology, tree.levels, options, implied=asked.implied)
     if isinstance(wanted, Misfit) or not tree.leaves.present:
         return None
-    filtered = node_filter(asked.pod_set.placement, domains.flavor, asked.updates, scored=options.preferred_affinity)
-    shape = Shape(requests_of(asked.per_pod), None, filtered, wanted.slice_level, wanted.sizes)
+    shape = shape_of(domains, wanted, asked, None, options)
     table = counts(domains, shape).plain
     together = sum(table.units[0]) * wanted.size
     if not wanted.required:

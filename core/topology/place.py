@@ -59,7 +59,7 @@ def place(
         return {requests[0].pod_set.name: place_one(here, requests[0], options)}
     here = here.copy()
     found: dict[str, TopologyAssignment | Misfit] = {}
-    for group in _groups(requests):
+    for group in groups(requests):
         placed = _placed(here, group, options)
         found |= placed
         if any(isinstance(each, Misfit) for each in placed.values()):
@@ -73,12 +73,12 @@ def prepare(domains: Domains, requests: Sequence[Asked], options: Options) -> It
     """Counts in steps what ``place`` counts if it is asked for these for the first time: as usage is now, and as if
     nothing were in use.
     """
-    for group in _groups(requests):
-        workers, leader = _roles(group)
+    for group in groups(requests):
+        workers, leader = roles(group)
         wanted = goal(workers.topology, domains.tree.levels, options, implied=workers.implied)
         if isinstance(wanted, Misfit) or _refused(domains, workers):
             continue
-        shape = _shape(domains, wanted, workers, leader, options)
+        shape = shape_of(domains, wanted, workers, leader, options)
         for each in (domains, domains.empty()):
             yield from prepare_counts(each, shape)
             if leader is None and not workers.updates:
@@ -189,7 +189,7 @@ def _alone_placed(domains: Domains, asked: Asked, options: Options) -> TopologyA
     answer = _placed(domains, [asked], options)[pod_set.name]
     wanted_ = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
     if not isinstance(wanted_, Misfit) and not _refused(domains, asked):
-        _know(domains, asked, wanted_, counts(domains, _shape(domains, wanted_, asked, None, options)), options)
+        _know(domains, asked, wanted_, counts(domains, shape_of(domains, wanted_, asked, None, options)), options)
     return answer
 
 
@@ -197,8 +197,8 @@ def _assigned(tree: Tree, parts: Iterable[Part]) -> TopologyAssignment:
     return assignment(tree, [(part.domain, part.units) for part in parts if part.units])
 
 
-def _groups(requests: Sequence[Asked]) -> list[list[Asked]]:
-    """Pod sets that are placed together, in the order of the first of each."""
+def groups(requests: Iterable[Asked]) -> list[list[Asked]]:
+    """Returns the pod sets that are placed together, in the order of the first of each."""
     found: dict[tuple[str, int], list[Asked]] = {}
     for index, asked in enumerate(requests):
         found.setdefault((asked.group, 0 if asked.group else index), []).append(asked)
@@ -212,7 +212,7 @@ def _count(domains: Domains, asked: Asked, placed: TopologyAssignment | Misfit) 
 
 
 def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str, TopologyAssignment | Misfit]:
-    workers, leader = _roles(group)
+    workers, leader = roles(group)
     if options.elastic:
         kept = scaled(domains, workers, leader, lambda here, asked: found_leaves(here, asked, options))
         if kept is not None:
@@ -231,8 +231,8 @@ def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str,
     return found
 
 
-def _roles(group: list[Asked]) -> tuple[Asked, Asked | None]:
-    """The workers, and the leader if there are two pod sets: the one with fewer pods, else the second."""
+def roles(group: list[Asked]) -> tuple[Asked, Asked | None]:
+    """Returns the workers, and the leader if there are two pod sets: the one with fewer pods, else the second."""
     if len(group) == 1:
         return group[0], None
     first, second = group[:2]
@@ -263,12 +263,13 @@ def most(domains: Domains, asked: Asked, options: Options) -> int:
     wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
     if isinstance(wanted, Misfit) or (domains.tree.by_hostname and reasons.too_much(asked)):
         return 0
-    pods = counts(domains, _shape(domains, wanted, asked, None, options)).plain.pods
+    pods = counts(domains, shape_of(domains, wanted, asked, None, options)).plain.pods
     held = max(pods[wanted.level], default=0) if wanted.required else sum(pods[0])
     return held + wanted.size - 1  # those beyond the last whole slice are ignored
 
 
-def _shape(domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options) -> Shape:
+def shape_of(domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options) -> Shape:
+    """Returns what of a request decides how many of its pods each domain holds."""
     return Shape(
         requests_of(workers.per_pod),
         requests_of(leader.per_pod) if leader else None,
@@ -285,7 +286,7 @@ def search(
     refused = _refused(domains, workers)
     if refused:
         return Misfit(refused)
-    counted = counts(domains, _shape(domains, wanted, workers, leader, options), within)
+    counted = counts(domains, shape_of(domains, wanted, workers, leader, options), within)
     return _found(domains, wanted, workers, leader, options, counted)
 
 
