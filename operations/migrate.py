@@ -77,7 +77,7 @@ class ClusterToMigrate:
     dry_run: bool = False
 
     async def do(self, step: str, write: Callable[[], Awaitable[object]]) -> None:
-        """Tells a step and does it."""
+        """Reports a step and does it."""
         self.report(f"would {step}" if self.dry_run else step)
         if not self.dry_run:
             await write()

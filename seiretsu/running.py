@@ -102,13 +102,13 @@ def running(
     wanted = _wanted(workload)
     fine = [each for each in living if _phase(each) == "Succeeded" or _runs(each)]
     since = _since(workload, "Admitted")
-    told = list(events)
+    recorded = list(events)
     made = [each for each in living if _phase(each) != "Failed"]
     troubles: list[Trouble] = []
     stuck = [each for each in there if _deleted(each) and now - _due(each, now) >= SOON]
     if len(made) + len(stuck) < wanted and all_pods:
-        troubles += _not_made(workload, job, living, told, len(made), wanted, now - since if since else now)
-    troubles += _of_pods([each for each in living if each not in fine], told, wanted, now)
+        troubles += _not_made(workload, job, living, recorded, len(made), wanted, now - since if since else now)
+    troubles += _of_pods([each for each in living if each not in fine], recorded, wanted, now)
     if len(fine) < wanted:
         troubles += _stuck(stuck, now)
     return Running(wanted, len(fine), tuple(dict.fromkeys(troubles))[:MOST])

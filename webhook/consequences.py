@@ -75,14 +75,14 @@ class Consequences:
             _LOG.exception("consequences failed", kind=request.kind, name=request.name)
             return response
         labels = self.context.labels_of(request.namespace)
-        told = judge(found, self.context.settings.feedback, labels).response()
-        if not told.allowed:
-            return told
+        judged = judge(found, self.context.settings.feedback, labels).response()
+        if not judged.allowed:
+            return judged
         return Response(
             allowed=True,
             patch=response.patch,
-            warnings=response.warnings + told.warnings,
-            rules=response.rules + told.rules,
+            warnings=response.warnings + judged.warnings,
+            rules=response.rules + judged.rules,
         )
 
     async def _findings(self, request: Request) -> tuple[Finding, ...]:

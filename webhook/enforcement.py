@@ -163,8 +163,8 @@ def _of_flavors() -> str:
     ]
     named = f"object.{groups}.all(g, g.flavors.all(f, f.name in 'zz-flavors'.split(' ')))"
     listed = '{{ join " " $enforcement.flavors.allowed }}'
-    told = FLAVORS + '{{ join ", " $enforcement.flavors.allowed }}'
-    validations = _indented([{"expression": named, "message": told}], 2).replace("zz-flavors", listed)
+    message = FLAVORS + '{{ join ", " $enforcement.flavors.allowed }}'
+    validations = _indented([{"expression": named, "message": message}], 2).replace("zz-flavors", listed)
     return _documents("allow-flavors", _indented(rules, 4), conditions, validations, namespaced=False)
 
 

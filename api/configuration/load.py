@@ -66,19 +66,19 @@ def load(
     warnings: list[str] = []
     waits = True
     if version == _VERSIONS[1]:
-        raw, waits, told = _from_v1beta1(raw)
-        warnings += told
+        raw, waits, more = _from_v1beta1(raw)
+        warnings += more
     configuration, found = _read(raw)
     errors += found
-    gates, found, told = _gates(configuration.feature_gates)
+    gates, found, more = _gates(configuration.feature_gates)
     errors += [*found, *rules.check(configuration, gates, frameworks), *_known(configuration, feedback_rules)]
     if errors:
         raise ConfigurationError(errors)
     on = waits and not gates["DisableWaitForPodsReady"]
     if configuration.resources.device_class_mappings and not gates["KueueDRAIntegration"]:
-        told.append("resources.deviceClassMappings: has no effect: featureGates.KueueDRAIntegration is false")
-    told += _idle_entries(configuration.seiretsu.feedback, cluster_rules)
-    return Loaded(_completed(configuration, waits=on), gates, (*warnings, *told))
+        more.append("resources.deviceClassMappings: has no effect: featureGates.KueueDRAIntegration is false")
+    more += _idle_entries(configuration.seiretsu.feedback, cluster_rules)
+    return Loaded(_completed(configuration, waits=on), gates, (*warnings, *more))
 
 
 class _Loader(yaml.SafeLoader):

@@ -106,7 +106,7 @@ class Notifications(Section):
 
 
 def wrong(section: Notifications, path: str) -> Iterator[FieldError]:
-    """Yields what the form cannot tell."""
+    """Yields the errors that the types of the fields do not find."""
     if section.waiting_after < timedelta(minutes=1):
         yield invalid(f"{path}.waitingAfter", duration.text(section.waiting_after), "must be at least 1m")
     if section.loop.within < timedelta(minutes=1):

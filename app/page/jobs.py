@@ -145,7 +145,7 @@ class JobAnswers:
         return replace(sight, namespaces=frozenset({*sight.namespaces, key.namespace}))
 
     async def _timeline(self, raw: Raw, sight: Sight) -> list[Raw]:
-        """Returns the story that a Workload itself tells; whom it names is looked for among all, in pieces."""
+        """Returns the entries that a Workload's own object has; what it names is looked for among all, in pieces."""
         wanted = set[str]()
         found = story.timeline(raw, wanted.add, sight)
         wanted.discard("")

@@ -490,5 +490,5 @@ def selected(selector: str) -> Callable[[Raw], bool]:
 def either(old: Raw | None, new: Raw | None) -> Raw:
     """The object that changed, as it is or, where it was deleted, as it was."""
     raw = new or old
-    assert raw is not None, "a store tells of a change between nothing and nothing"
+    assert raw is not None, "a store notified of a change between nothing and nothing"
     return raw

@@ -1,6 +1,6 @@
 """Runs the command that a kubeconfig names for its credentials (``exec``), as kubectl does.
 
-Our own, because the ``kubernetes`` package does not tell the command which cluster it is for.
+Our own, because the ``kubernetes`` package does not give the command the cluster that it is for.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class CommandError(Exception):
 
 
 def cluster_info(cluster: Raw, directory: Path) -> Raw:
-    """Returns what a command is told of its cluster; paths in the kubeconfig are relative to ``directory``."""
+    """Returns what a command gets of its cluster; paths in the kubeconfig are relative to ``directory``."""
     found = {name: cluster[name] for name in _OF_CLUSTER if cluster.get(name)}
     if cluster.get("certificate-authority") and "certificate-authority-data" not in found:
         data = (directory / cluster["certificate-authority"]).read_bytes()

@@ -62,19 +62,19 @@ PARTS: Final = 256
 
 class _Listener:
     """A handler, and which pods it has been called for: those of the parts before ``part``, and in this one those that
-    are not ``untold``.
+    are not ``remaining``.
     """
 
-    __slots__ = ("handler", "part", "untold")
+    __slots__ = ("handler", "part", "remaining")
 
     def __init__(self, handler: Changed) -> None:
         self.handler = handler
         self.part = -1
-        self.untold: dict[str, None] = {}
+        self.remaining: dict[str, None] = {}
 
     def knows(self, part: int, uid: str) -> bool:
         """Whether the handler has been called for a pod, or is to be called now because it is new there."""
-        return part < self.part or (part == self.part and uid not in self.untold)
+        return part < self.part or (part == self.part and uid not in self.remaining)
 
 
 class LivingPods:
@@ -96,10 +96,10 @@ class LivingPods:
         self._listeners.append(listener)
         place = 0
         for listener.part, pods in enumerate(self._parts):
-            listener.untold = dict.fromkeys(pods)
+            listener.remaining = dict.fromkeys(pods)
             for uid in tuple(pods):
-                if uid in listener.untold:
-                    del listener.untold[uid]
+                if uid in listener.remaining:
+                    del listener.remaining[uid]
                     handler(None, pods[uid])
                 place += 1
                 if not place % SLICE:
@@ -116,7 +116,7 @@ class LivingPods:
             if each.knows(part, uid):
                 each.handler(old, new)
             elif new is None and part == each.part:
-                del each.untold[uid]
+                del each.remaining[uid]
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))

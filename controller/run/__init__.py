@@ -1,1 +1,1 @@
-"""What is watched and who is told of changes, the rights for it, and the start of all of it; leader election."""
+"""What is watched and which handlers a change calls, the rights for it, and the start of all of it; leader election."""

@@ -103,13 +103,13 @@ class WaitReasons:
             log.info(
                 "workload waits", workload=str(key), cluster_queue=queue, reason=decision.reason, why=decision.message
             )
-        if shows_gate(workload):  # decided before the status told its end
+        if shows_gate(workload):  # decided before its end was in the status
             self.recorder.record(resources.WORKLOADS, key, workload.uid, events.gate_cleared())
         self.recorder.record(resources.WORKLOADS, key, workload.uid, events.waits(decision.reason, decision.message))
         return None
 
     async def _write_numbers(self, key: Key) -> float | None:
-        while self.budget.busy:  # noqa: ASYNC110 - nothing tells when it ends
+        while self.budget.busy:  # noqa: ASYNC110 - nothing signals its end
             await asyncio.sleep(LOOK_SECONDS)
         return await self.write(key)
 

@@ -345,7 +345,7 @@ class Scheduler:
         def report() -> None:
             waited = now - queued
             log.info("quota reserved", workload=str(workload.key), cluster_queue=cluster_queue)
-            if shows_gate(workload):  # decided before the status told its end
+            if shows_gate(workload):  # decided before its end was in the status
                 self._event(workload, events.gate_cleared())
             self._event(workload, events.quota_reserved(cluster_queue, waited, decision.considered))
             if after.holds(names.Condition.ADMITTED):

@@ -1,5 +1,5 @@
-"""What one claim of a ResourceClaimTemplate counts for: devices by class, counters, capacities; or why that cannot be
-told, in Kueue's words.
+"""What one claim of a ResourceClaimTemplate counts for: devices by class, counters, capacities; or why that is
+unknown, in Kueue's words.
 
 The three are apart, because Kueue judges the claims of a whole workload by one before the next: which error a user
 reads depends on it. Paths are relative to the claim.

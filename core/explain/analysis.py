@@ -132,7 +132,7 @@ def _waiting(question: _Question, order: Sequence[QueueEntry]) -> Steps[Explanat
     before_it = (each.workload.key for each in islice(order, max(0, place - 1)))
     ahead = tuple(islice((key for key in before_it if sight.names(key)), most))
     first = order[0].workload.key if order else workload.key
-    told = Explanation(
+    explanation = Explanation(
         key=workload.key,
         state="waiting",
         cluster_queue=question.cluster_queue,
@@ -149,24 +149,28 @@ def _waiting(question: _Question, order: Sequence[QueueEntry]) -> Steps[Explanat
     )
     if question.too_large:
         reason, message = why_waiting(question.state, workload, sight.named)
-        return replace(told, reason=reason, message=message, omitted=(question.too_large,))
+        return replace(explanation, reason=reason, message=message, omitted=(question.too_large,))
     yield
     decision = question.answer()
     yield
     holders = question.holders()
-    hidden = told.hidden | {each.key.namespace for each in holders if not sight.names(each.key)}
+    hidden = explanation.hidden | {each.key.namespace for each in holders if not sight.names(each.key)}
     named, others = _by_name(holders, question.cluster_queue, sight, most)
     omitted = tuple(filter(None, (question.too_many_nodes,)))
-    told = replace(told, holders=named, others=others, rooms=question.rooms(), hidden=hidden, omitted=omitted)
+    explanation = replace(
+        explanation, holders=named, others=others, rooms=question.rooms(), hidden=hidden, omitted=omitted
+    )
     yield
     ahead_of_it = (yield from _in_the_way(question, order)) if place > 1 else None
     if isinstance(decision, StayPending):
-        ways = (*((ahead_of_it.way,) if ahead_of_it else ()), *(yield from question.ways(decision, told.rooms)))
-        return replace(told, reason=decision.reason, message=decision.message, ways=ways)
+        ways = (*((ahead_of_it.way,) if ahead_of_it else ()), *(yield from question.ways(decision, explanation.rooms)))
+        return replace(explanation, reason=decision.reason, message=decision.message, ways=ways)
     if ahead_of_it is not None:
-        return replace(told, reason="Behind", message=ahead_of_it.message, ways=(ahead_of_it.way, *ahead_of_it.ways))
+        return replace(
+            explanation, reason="Behind", message=ahead_of_it.message, ways=(ahead_of_it.way, *ahead_of_it.ways)
+        )
     text = "It fits now and starts after the workloads ahead of it are scheduled." if place > 1 else "It fits now."
-    return replace(told, reason="Fits", message=text)
+    return replace(explanation, reason="Fits", message=text)
 
 
 def _by_name(
@@ -195,12 +199,12 @@ def _parent(state: State, parent: Workload, now: float, audience: Audience) -> S
     queue = surroundings(state, parent, now).cluster_queue
     variants = [each for each in state.workloads.values() if each.variant_of == parent.uid]
     variants.sort(key=lambda each: (preference(each, queue) if queue is not None else 0, each.key))
-    told: list[tuple[Workload, Explanation]] = []
+    explanations: list[tuple[Workload, Explanation]] = []
     for each in variants:
         found = yield from explain_in_steps(state, each.key, now, audience)
         if found is not None:
-            told.append((each, found))
-    parts = [f"{', '.join(each.allowed_flavors)}: {found.state} ({found.message})" for each, found in told]
+            explanations.append((each, found))
+    parts = [f"{', '.join(each.allowed_flavors)}: {found.state} ({found.message})" for each, found in explanations]
     reason, message = _not_queued(state, parent, now)
     shown = "; ".join(parts) or message or "no variant was created yet"
     return Explanation(
@@ -211,7 +215,7 @@ def _parent(state: State, parent: Workload, now: float, audience: Audience) -> S
         message=f"it has a variant for each flavor, and runs with the one that is admitted: {shown}",
         before=_before(parent),
         priority=parent.priority,
-        ways=tuple(f"for {each.key.name}: {way}" for each, found in told if each.active for way in found.ways),
+        ways=tuple(f"for {each.key.name}: {way}" for each, found in explanations if each.active for way in found.ways),
     )
 
 
@@ -289,8 +293,8 @@ def _running(state: State, held: Reservation, now: float) -> Explanation:
 def _awaited(check: CheckOf, now: float) -> str:
     """What a check that is not ready reports, and since when."""
     waited = max(0, round(now - check.since))
-    told = f" ({check.message})" if check.message else ""
-    return f"{check.name} is {check.state} since {stamp(check.since)} ({waited} s){told}"
+    message = f" ({check.message})" if check.message else ""
+    return f"{check.name} is {check.state} since {stamp(check.since)} ({waited} s){message}"
 
 
 def _decided_by(check: AdmissionCheck, state: CheckOf) -> str:

@@ -81,8 +81,8 @@ def read(message: str, at: float | None) -> ShownPreemption | None:
     found = preemption_of(message)
     if found is None:
         return None
-    told = _PRIORITIES.search(message)
-    priorities = (int(told[1]), int(told[2])) if told else None
+    numbers = _PRIORITIES.search(message)
+    priorities = (int(numbers[1]), int(numbers[2])) if numbers else None
     return ShownPreemption(at, found.reason, found.uid, found.job_uid, found.by, found.of, priorities)
 
 
@@ -90,9 +90,9 @@ def preemptions(workload: Raw, events: Iterable[Raw]) -> list[ShownPreemption]:
     """Returns all known preemptions of a Workload, the last one first."""
     found: list[ShownPreemption] = []
     for each in events:
-        told = read(str(each.get("message", "")), maybe_epoch(each.get("lastTimestamp") or each.get("eventTime")))
-        if told is not None:
-            found.append(told)
+        shown = read(str(each.get("message", "")), maybe_epoch(each.get("lastTimestamp") or each.get("eventTime")))
+        if shown is not None:
+            found.append(shown)
     found.sort(key=lambda each: (-(each.at or 0.0), each.uid))
     last = _last(workload)
     if last is None:

@@ -42,19 +42,19 @@ def _verb(keys: Sequence[Key], one: str, several: str) -> str:
 
 
 def _affected(found: Effects, lookup: Lookup) -> Iterable[str]:
-    told = facts(found)
+    parts = facts(found)
     if found.uncounted:
         both = f"{found.running} running, {found.waiting} waiting workloads are concerned"
         yield fitted(f"{both}: seiretsu plan -f FILE --from-cluster shows whom this hits", both)
-    elif told:
-        shorter = [_sentence(told[:count], 0, "") for count in range(len(told), 0, -1)]
-        named = (_sentence(told, names, found.named_in) for names in range(NAMED, 0, -1))
+    elif parts:
+        shorter = [_sentence(parts[:count], 0, "") for count in range(len(parts), 0, -1)]
+        named = (_sentence(parts, names, found.named_in) for names in range(NAMED, 0, -1))
         yield fitted(*named, or_else=shorter)
 
 
-def _sentence(told: Sequence[tuple[str, Sequence[Key]]], most: int, namespace: str) -> str:
+def _sentence(parts: Sequence[tuple[str, Sequence[Key]]], most: int, namespace: str) -> str:
     """Returns the facts with the names of at most so many workloads each, of one namespace or ('') of all."""
-    return ", ".join(f"{text}{_names(keys, most, namespace)}" for text, keys in told)
+    return ", ".join(f"{text}{_names(keys, most, namespace)}" for text, keys in parts)
 
 
 def _names(keys: Sequence[Key], most: int, namespace: str) -> str:

@@ -1,7 +1,7 @@
 """What would happen to a job that is created with ``--dry-run=server``: whether it starts now, or when, or never.
 
 Separate from ``core.feedback.waiting``, which reports why a job does not start: a client that creates a job that starts
-is told nothing, but one that only asks wants to know that, too.
+gets no warning, but one that only asks wants to know that, too.
 """
 
 from __future__ import annotations

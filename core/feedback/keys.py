@@ -145,12 +145,12 @@ def _unknown(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
     unknown = [(place, key) for place, key in _new(change) if _meant_for_us(key) and key not in _KNOWN]
     for number, (place, key) in enumerate(unknown):
         meant = closest(key.partition("/")[2], _NAMES) if number < HINTS else None
-        told = (f"did you mean {GROUP}/{meant}?", f"did you mean {meant}?") if meant else ("correct or remove it",)
+        fixes = (f"did you mean {GROUP}/{meant}?", f"did you mean {meant}?") if meant else ("correct or remove it",)
         yield fitted(
             *(
                 f"{place.split()[1]} {written} is unknown and ignored: {each}"
                 for written in (key, shortened(key))
-                for each in told
+                for each in fixes
             )
         )
 

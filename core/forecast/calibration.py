@@ -70,7 +70,7 @@ class Calibration:
         return self._known.get(like)
 
     def corrected(self, start: StartForecast) -> StartForecast:
-        """Returns the forecast as it is told."""
+        """Returns the forecast as it is shown, corrected by those that were judged."""
         if start.p50 is None or start.p50 < SHORTEST_SECONDS:
             return start
         found = self.quantiles(start.p50)

@@ -1,3 +1,1 @@
-"""What receivers of notifications are told of Workloads: which changes and waits, in which words, and which addresses
-may be called.
-"""
+"""Which changes and waits of Workloads receivers are notified of, in which words, and which addresses may be called."""

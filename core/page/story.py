@@ -46,7 +46,7 @@ _OF_HISTORY: Final = {
 
 
 def timeline(workload: Raw, named: NamedOf, sight: Sight) -> list[Raw]:
-    """Returns what the object of a Workload tells, the oldest first."""
+    """Returns the entries that a Workload's own object has, the oldest first."""
     metadata, status, spec = workload["metadata"], workload.get("status") or {}, workload.get("spec") or {}
     created = maybe_epoch(metadata.get("creationTimestamp")) or 0.0
     queue = spec.get("queueName") or ""

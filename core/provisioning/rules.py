@@ -34,7 +34,7 @@ from core.workload import transitions
 INACTIVE = "the check is not active"
 NOT_NEEDED = "the provisioning request is not needed"
 GONE = Wait(1.0)
-"""How often a PodTemplate is looked for that is being deleted: its name does not tell the Workload."""
+"""How often a PodTemplate is looked for that is being deleted: its name does not contain that of the Workload."""
 MOST_AHEAD = 1000
 """So many attempts after the present one are recognized in names that were cut: each of them costs a hash."""
 AGAIN_SECONDS = 30.0

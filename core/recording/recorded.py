@@ -1,6 +1,6 @@
-"""A State that tells everything that it is given, and every cycle: the recorder's one seam.
+"""A State that keeps an entry of everything that it is given, and of every cycle: the recorder's one seam.
 
-It tells references to values that never change, so that a change costs a call; nothing here encodes or waits. What
+An entry has references to values that never change, so that a change costs a call; nothing here encodes or waits. What
 State does itself is not kept: it follows from its input.
 """
 

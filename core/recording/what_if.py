@@ -1,6 +1,6 @@
 """What would have happened with other quotas: the workloads of a recording, played forward by a simulation.
 
-A replay cannot tell: after the first different decision nothing else that was recorded would have happened. So the
+A replay cannot show it: after the first different decision nothing else that was recorded would have happened. So the
 workloads come when they came and run as long as they ran, and everything else is simulated, with the quotas as they
 were and as they would have been.
 """

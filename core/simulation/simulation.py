@@ -322,7 +322,7 @@ class Simulation:
             self._lose_nodes(workload.key, now)
 
     def _lose_nodes(self, key: Key, now: float) -> None:
-        """As in the controller: of one node that is gone its status tells, several evict it."""
+        """As in the controller: one node that is gone is written to the status, several evict the workload."""
         workload = self.workloads[key]
         lost = {name: FAILED for name in node_failures.assigned_nodes(workload) if name in self.gone}
         match node_failures.decide(workload, lost, self._second(now)):

@@ -165,10 +165,10 @@ class Job:
         namespace = f"/api/v1/namespaces/{self.queue.namespace}"
         wanted = {"labelSelector": selector.labels, "fieldSelector": selector.fields}
         found = self.queue.api.get(f"{namespace}/pods", **{name: text for name, text in wanted.items() if text})
-        told = self.queue.api.get(f"{namespace}/events", fieldSelector="type=Warning", limit=_MOST_EVENTS)["items"]
+        warnings = self.queue.api.get(f"{namespace}/events", fieldSelector="type=Warning", limit=_MOST_EVENTS)["items"]
         known = running.about(self.manifest, found["items"])
-        parts = self._parts(each for each in told if (each.get("involvedObject") or {}).get("uid") not in known)
-        events = [{**each, "involvedObject": self._whole(each, parts)} for each in told]
+        parts = self._parts(each for each in warnings if (each.get("involvedObject") or {}).get("uid") not in known)
+        events = [{**each, "involvedObject": self._whole(each, parts)} for each in warnings]
         return running.running(workload, self.manifest, found["items"], events, time.time())
 
     def _whole(self, event: Raw, parts: frozenset[str]) -> Raw:

@@ -45,8 +45,8 @@ class State:
 def state_of(workload: Raw | None, events: Iterable[Raw] = ()) -> State:
     """The state of the job that has this Workload; of one that has none, with the newest warning among its events."""
     if workload is None:
-        told = sorted((each for each in events if each.get("type") == "Warning"), key=_when)
-        newest = told[-1] if told else {}
+        warnings = sorted((each for each in events if each.get("type") == "Warning"), key=_when)
+        newest = warnings[-1] if warnings else {}
         return State(Phase.SUBMITTED, newest.get("reason", ""), newest.get("message", ""))
     phase, condition = _phase(workload)
     admission = (workload.get("status") or {}).get("admission") or {}

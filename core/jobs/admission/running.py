@@ -1,7 +1,7 @@
 """What nobody but Seiretsu changes of a job that has quota: which controller runs it, and on which nodes.
 
 Its own API allows such changes for most kinds. A job that another controller is to run is not stopped by its own any
-more, and its status tells nothing; one that leaves the nodes of its flavor uses those of another flavor, of which it
+more, and its status means nothing; one that leaves the nodes of its flavor uses those of another flavor, of which it
 has no quota.
 """
 
