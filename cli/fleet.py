@@ -79,9 +79,9 @@ def check(names: Iterable[str], scenarios: Iterable[Scenario], rules: Configured
     known = frozenset[str]().union(*(used(each, rules) for each in scenarios)) if names else frozenset[str]()
     if names and not known:
         raise ScenarioError("the manager has no AdmissionCheck of MultiKueue whose MultiKueueConfig names clusters")
-    unknown, told = sorted(names - known), ", ".join(sorted(known))
+    unknown, listed = sorted(names - known), ", ".join(sorted(known))
     if unknown:
-        raise ScenarioError(*(f"--worker {name}: no MultiKueueConfig names it; they name {told}" for name in unknown))
+        raise ScenarioError(*(f"--worker {name}: no MultiKueueConfig names it; they name {listed}" for name in unknown))
 
 
 def live_workers(
@@ -143,7 +143,7 @@ def play(
     manager = enter(replace(scenario, start=start), here, times)
     entered = {name: enter(replace(each, start=start), there[name], times, name) for name, each in workers.items()}
     settings = here.rules.controller
-    told = simulate_fleet(
+    timelines = simulate_fleet(
         replace(_cluster(here, manager), gone=scenario.gone),
         {name: _cluster(there[name], each, manager.origins) for name, each in entered.items()},
         manager.origins,
@@ -154,11 +154,11 @@ def play(
         life=settings.life,
     )
     played = manager.played
-    played.timeline, played.choices = told.manager, told.choices
+    played.timeline, played.choices = timelines.manager, timelines.choices
     played.remarks += _remarks(here, workers)
     for name, each in entered.items():
-        each.played.timeline = told.workers[name]
-        each.played.copies = frozenset(told.workers[name].courses.keys() & manager.origins.keys())
+        each.played.timeline = timelines.workers[name]
+        each.played.copies = frozenset(timelines.workers[name].courses.keys() & manager.origins.keys())
         each.played.jobs |= {key: played.jobs[key] for key in each.played.copies}
         played.workers[name] = each.played
     return played

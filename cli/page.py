@@ -8,13 +8,13 @@ from html import escape
 from cli.picture import DARK, LIGHT
 
 
-def page(pictures: Sequence[str], told: Mapping[str, str], title: str, comparison: str = "") -> str:
-    """Returns the page; ``told`` has the table of text of each scenario, ``comparison`` the differences."""
-    headed = len(told) > 1
+def page(pictures: Sequence[str], tables: Mapping[str, str], title: str, comparison: str = "") -> str:
+    """Returns the page; ``tables`` has the table of text of each scenario, ``comparison`` the differences."""
+    headed = len(tables) > 1
     columns = "".join(
         f"<section>{f'<h2>{escape(name)}</h2>' if headed else ''}{picture}"
         f'<pre tabindex="0">{escape(table)}</pre></section>'
-        for picture, (name, table) in zip(pictures, told.items(), strict=True)
+        for picture, (name, table) in zip(pictures, tables.items(), strict=True)
     )
     above = f'<pre tabindex="0">{escape(comparison)}</pre>' if comparison else ""
     return (

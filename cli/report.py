@@ -141,7 +141,7 @@ def _flavors(attempt: PlayedAttempt) -> list[str]:
 def _attempt(attempt: PlayedAttempt, key: Key, played: Played, placed: Mapping[str, Domains]) -> Raw:
     on = domains.ran_on(attempt, placed)
     replaced = [{"at": each.at, "nodes": list(each.nodes)} for each in attempt.replacements]
-    told: Raw = {
+    document: Raw = {
         "clusterQueue": attempt.cluster_queue,
         "flavors": _flavors(attempt),
         "pods": sum(p.count for p in attempt.admission.pod_sets),
@@ -152,10 +152,10 @@ def _attempt(attempt: PlayedAttempt, key: Key, played: Played, placed: Mapping[s
         **({"replacedNodes": replaced} if replaced else {}),
     }
     if attempt.preemptor is not None:
-        told |= {"preempted": attempt.stopped, "reason": attempt.reason, "by": str(played.jobs[attempt.preemptor])}
+        document |= {"preempted": attempt.stopped, "reason": attempt.reason, "by": str(played.jobs[attempt.preemptor])}
     elif attempt.reason:
-        told |= {"evicted": attempt.stopped, "reason": attempt.reason}
-    return told
+        document |= {"evicted": attempt.stopped, "reason": attempt.reason}
+    return document
 
 
 def _queue(name: str, mine: Sequence[Course], used: Iterable[Band], end: float) -> Raw:
@@ -191,47 +191,47 @@ def _at(ordered: Sequence[float], share: float) -> float:
 # For a terminal.
 
 
-def table(told: Raw, *, most: int = MOST_ROWS) -> str:
+def table(report: Raw, *, most: int = MOST_ROWS) -> str:
     """The summary: workloads in order of arrival (the first ``most``), notes about them, ClusterQueues, quotas; then
     the same of each worker cluster, with its own workloads.
     """
-    parts = _parts(told, most, or_else="No Job waited in a queue.\n")
-    for name, one in told.get("workers", {}).items():
+    parts = _parts(report, most, or_else="No Job waited in a queue.\n")
+    for name, one in report.get("workers", {}).items():
         parts += [f"Worker cluster {name}\n", *_parts(one, most)]
-    return "\n".join([*parts, f"The simulation ends at {seconds(told['end'])}.\n"])
+    return "\n".join([*parts, f"The simulation ends at {seconds(report['end'])}.\n"])
 
 
-def _parts(told: Raw, most: int, or_else: str = "") -> list[str]:
+def _parts(report: Raw, most: int, or_else: str = "") -> list[str]:
     """The tables of one cluster; ``or_else`` replaces that of its workloads if it has none."""
     rows: list[tuple[str, ...]] = [("JOB", "QUEUE", "ARRIVED", "WAITED", "STARTED", "ENDED", "RAN ON")]
-    rows += [_workload_row(w) for w in told["workloads"][:most]]
+    rows += [_workload_row(w) for w in report["workloads"][:most]]
     text = columns(rows) if len(rows) > 1 else or_else
-    if len(told["workloads"]) > most:
-        text += f"and {len(told['workloads']) - most} more workloads (-o json shows all)\n"
-    text += _notes(told)
+    if len(report["workloads"]) > most:
+        text += f"and {len(report['workloads']) - most} more workloads (-o json shows all)\n"
+    text += _notes(report)
     queues: list[tuple[str, ...]] = [
         ("CLUSTERQUEUE", "WORKLOADS", "ADMITTED", "FINISHED", "PREEMPTED", "WAIT p50", "p95", "LONGEST")
     ]
-    queues += [_queue_row(q) for q in told["clusterQueues"]]
+    queues += [_queue_row(q) for q in report["clusterQueues"]]
     quotas: list[tuple[str, ...]] = [
         ("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "QUOTA", "IN USE, MEAN", "PEAK", "PEAK BORROWED")
     ]
-    quotas += [_used_row(q["name"], u) for q in told["clusterQueues"] for u in q["used"]]
-    if len(told["clusterQueues"]) > 1:
-        quotas += [_used_row("(all)", u) for u in told["flavors"]]
+    quotas += [_used_row(q["name"], u) for q in report["clusterQueues"] for u in q["used"]]
+    if len(report["clusterQueues"]) > 1:
+        quotas += [_used_row("(all)", u) for u in report["flavors"]]
     tables = [columns(each) for each in (queues, quotas) if len(each) > 1]
-    return [*([text] if text else []), *tables, *map(_topology_table, told.get("topologies", ()))]
+    return [*([text] if text else []), *tables, *map(_topology_table, report.get("topologies", ()))]
 
 
-def _workload_row(told: Raw) -> tuple[str, ...]:
-    last = told["attempts"][-1] if told["attempts"] else None
+def _workload_row(workload: Raw) -> tuple[str, ...]:
+    last = workload["attempts"][-1] if workload["attempts"] else None
     return (
-        f"{told['namespace']}/{told['job']}",
-        told["queue"] or "-",
-        seconds(told["arrived"]),
-        "-" if told["waited"] is None else seconds(told["waited"]),
+        f"{workload['namespace']}/{workload['job']}",
+        workload["queue"] or "-",
+        seconds(workload["arrived"]),
+        "-" if workload["waited"] is None else seconds(workload["waited"]),
         "-" if last is None else seconds(last["started"]),
-        "-" if told["finished"] is None else seconds(told["finished"]),
+        "-" if workload["finished"] is None else seconds(workload["finished"]),
         "-" if last is None else _ran_on(last),
     )
 
@@ -245,39 +245,39 @@ def _ran_on(attempt: Raw) -> str:
     return f"{worker['name']}: {worker.get('clusterQueue', '')} {','.join(worker.get('flavors', ()))}".strip(": ")
 
 
-def _notes(told: Raw) -> str:
+def _notes(report: Raw) -> str:
     """Returns what the table cannot show, in sentences; workloads with the same note are listed together."""
-    said: dict[str, list[str]] = defaultdict(list)
+    noted: dict[str, list[str]] = defaultdict(list)
     for key, fate in (("refused", "refused"), ("notQueued", "not queued")):
-        for one in told[key]:
-            said[f"{fate}: {one['message']}"].append(one["job"])
+        for one in report[key]:
+            noted[f"{fate}: {one['message']}"].append(one["job"])
     for notes in (
         _notes_of,
         _stops_of,
         _elsewhere_of,
     ):  # the first of many notes are shown: what never starts is more important than what is requeued
-        for one in told["workloads"]:
+        for one in report["workloads"]:
             for note in notes(one):
-                said[note].append(f"{one['namespace']}/{one['job']}")
-    lines = [f"{_names(names)} {note}" for note, names in said.items()]
+                noted[note].append(f"{one['namespace']}/{one['job']}")
+    lines = [f"{_names(names)} {note}" for note, names in noted.items()]
     if len(lines) > MOST_NOTES:
         lines = [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more notes (-o json shows all)"]
-    lines += told["remarks"]
+    lines += report["remarks"]
     return "\nNotes\n" + "".join(f"{wrapped(line, first='  ')}\n" for line in lines) if lines else ""
 
 
-def _notes_of(told: Raw) -> Iterable[str]:
-    attempts = told["attempts"]
-    for warning in told.get("warnings", ()):
+def _notes_of(workload: Raw) -> Iterable[str]:
+    attempts = workload["attempts"]
+    for warning in workload.get("warnings", ()):
         yield f"warned at creation: {warning}"
-    waits_still = told["finished"] is None and (not attempts or attempts[-1]["ended"] is not None)
-    if waits_still and told["waits"]:
-        last = told["waits"][-1]
+    waits_still = workload["finished"] is None and (not attempts or attempts[-1]["ended"] is not None)
+    if waits_still and workload["waits"]:
+        last = workload["waits"][-1]
         yield f"{'waits again at the end' if attempts else 'waits at the end'}: {last['reason']}: {last['message']}"
 
 
-def _stops_of(told: Raw) -> Iterable[str]:
-    for attempt in told["attempts"]:
+def _stops_of(workload: Raw) -> Iterable[str]:
+    for attempt in workload["attempts"]:
         for each in attempt.get("replacedNodes", ()):
             yield f"moved at {seconds(each['at'])}: its pods on {', '.join(each['nodes'])} run on other nodes"
         if "preempted" in attempt:
@@ -286,9 +286,9 @@ def _stops_of(told: Raw) -> Iterable[str]:
             yield f"evicted at {seconds(attempt['ended'])} ({attempt['reason']}): {attempt['evicted']}"
 
 
-def _elsewhere_of(told: Raw) -> Iterable[str]:
+def _elsewhere_of(workload: Raw) -> Iterable[str]:
     """Why the workload did not run in the other worker clusters, the last time."""
-    for name, why in told["dispatched"][-1]["notIn"].items() if "dispatched" in told else ():
+    for name, why in workload["dispatched"][-1]["notIn"].items() if "dispatched" in workload else ():
         yield f"not in worker cluster {name}: {why}"
 
 
@@ -309,33 +309,33 @@ def wrapped(text: str, *, first: str = "") -> str:
     )
 
 
-def _queue_row(told: Raw) -> tuple[str, ...]:
-    wait = told["wait"]
-    counts = (str(told[k]) for k in ("workloads", "admitted", "finished", "preempted"))
+def _queue_row(queue: Raw) -> tuple[str, ...]:
+    wait = queue["wait"]
+    counts = (str(queue[k]) for k in ("workloads", "admitted", "finished", "preempted"))
     waits = (seconds(wait[k]) if wait else "-" for k in ("median", "p95", "longest"))
-    return (told["name"], *counts, *waits)
+    return (queue["name"], *counts, *waits)
 
 
-def _topology_table(told: Raw) -> str:
+def _topology_table(topology: Raw) -> str:
     """The domains of a flavor that were used most, and the fragmentation."""
-    level = told["level"].rpartition("/")[2].upper()
+    level = topology["level"].rpartition("/")[2].upper()
     rows: list[tuple[str, ...]] = [(level, "FLAVOR", "RESOURCE", "CAPACITY", "IN USE, MEAN", "PEAK")]
-    used = sorted(told["domains"], key=lambda each: -(each["utilisation"] or 0.0))
+    used = sorted(topology["domains"], key=lambda each: -(each["utilisation"] or 0.0))
     for each in used[:MOST_ROWS]:
         mean = "-" if each["utilisation"] is None else f"{each['utilisation']:.0%}"
-        rows.append((each["name"], told["flavor"], told["resource"], each["capacity"], mean, each["peak"]))
+        rows.append((each["name"], topology["flavor"], topology["resource"], each["capacity"], mean, each["peak"]))
     more = f"and {len(used) - MOST_ROWS} more (-o json shows all)\n" if len(used) > MOST_ROWS else ""
     scattered = (
-        f"Fragmentation of {told['resource']}: {told['fragmentation']:.0%} of what is free is outside of the"
+        f"Fragmentation of {topology['resource']}: {topology['fragmentation']:.0%} of what is free is outside of the"
         f" {level.lower()} that has most of it (mean over the time)\n"
     )
     return columns(rows) + more + scattered
 
 
-def _used_row(name: str, told: Raw) -> tuple[str, ...]:
-    mean = "-" if told["utilisation"] is None else f"{told['utilisation']:.0%}"
-    borrowed = "-" if told["peakBorrowed"] == "0" else told["peakBorrowed"]
-    return (name, told["flavor"], told["resource"], told["nominal"], mean, told["peak"], borrowed)
+def _used_row(name: str, used: Raw) -> tuple[str, ...]:
+    mean = "-" if used["utilisation"] is None else f"{used['utilisation']:.0%}"
+    borrowed = "-" if used["peakBorrowed"] == "0" else used["peakBorrowed"]
+    return (name, used["flavor"], used["resource"], used["nominal"], mean, used["peak"], borrowed)
 
 
 def comparison(before: Raw, after: Raw) -> str:
@@ -363,8 +363,8 @@ def _change(was: str, now: str) -> str:
 def _shares(was: Raw, now: Raw) -> str:
     """The mean use of each quota, before and after."""
     shares: dict[tuple[str, str], list[str]] = {}
-    for index, told in enumerate((was, now)):
-        for used in told["used"]:
+    for index, queue in enumerate((was, now)):
+        for used in queue["used"]:
             pair = shares.setdefault((used["flavor"], used["resource"]), ["-", "-"])
             if used["utilisation"] is not None:
                 pair[index] = f"{used['utilisation']:.0%}"
@@ -428,8 +428,8 @@ def _later(was: float | None, now: float | None) -> float:
     return -math.inf if was is None else now - was
 
 
-def _wait(told: Raw, key: str) -> str:
-    return seconds(told["wait"][key]) if told["wait"] else "-"
+def _wait(queue: Raw, key: str) -> str:
+    return seconds(queue["wait"][key]) if queue["wait"] else "-"
 
 
 def seconds(amount: float) -> str:

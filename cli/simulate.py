@@ -109,11 +109,11 @@ def command(
             for one in played.values():
                 one.remarks += [f"assumed: {assumed}"] if assumed else []
     last = max(one.timeline.end for one in played.values())
-    told = {title: report.summary(one, last) for title, one in played.items()}
-    _print(told, output)
+    reports = {title: report.summary(one, last) for title, one in played.items()}
+    _print(reports, output)
     if plot is not None:
         sources = [*(["a live cluster"] if from_cluster else []), *(file.name for file in files or [])]
-        _draw(played, told, plot, f"Simulation of {', '.join(sources)}{assumed and f', {assumed}'}")
+        _draw(played, reports, plot, f"Simulation of {', '.join(sources)}{assumed and f', {assumed}'}")
         typer.echo(f"Drawn: {plot}", err=True)
 
 
@@ -135,17 +135,21 @@ def _other(base: scenario.Scenario, what_if: Path | None, down: list[str]) -> tu
     return ", ".join(titles), replace(base, objects=left, gone=nodes - racks.hostnames(left))
 
 
-def _print(told: dict[str, Raw], output: Format) -> None:
+def _print(reports: dict[str, Raw], output: Format) -> None:
     if output == "table":
-        for title, one in told.items():
-            typer.echo(f"# {title}\n{report.table(one)}" if len(told) > 1 else report.table(one), nl=len(told) > 1)
-        if len(told) > 1:
-            typer.echo(f"# {' -> '.join(told)}\n{report.comparison(*told.values())}", nl=False)
+        for title, one in reports.items():
+            typer.echo(
+                f"# {title}\n{report.table(one)}" if len(reports) > 1 else report.table(one), nl=len(reports) > 1
+            )
+        if len(reports) > 1:
+            typer.echo(f"# {' -> '.join(reports)}\n{report.comparison(*reports.values())}", nl=False)
         return
-    if len(told) == 1:
-        value = document("Simulation", next(iter(told.values())))
+    if len(reports) == 1:
+        value = document("Simulation", next(iter(reports.values())))
     else:
-        value = document("SimulationComparison", {"outcomes": [{"title": title, **one} for title, one in told.items()]})
+        value = document(
+            "SimulationComparison", {"outcomes": [{"title": title, **one} for title, one in reports.items()]}
+        )
     typer.echo(written(value, output), nl=False)
 
 
@@ -161,11 +165,11 @@ def _can_draw(plot: Path | None, pictures: int) -> None:
         raise ScenarioError(f"{plot}: there is no folder {plot.parent}")
 
 
-def _draw(played: dict[str, Played], told: dict[str, Raw], plot: Path, title: str) -> None:
+def _draw(played: dict[str, Played], reports: dict[str, Raw], plot: Path, title: str) -> None:
     several = list(played.values())
     if plot.suffix == ".svg":
         plot.write_text(pictures(several, [title])[0])
         return
-    compared = report.comparison(*told.values()) if len(told) > 1 else ""
-    tables = {name: report.table(one) for name, one in told.items()}
+    compared = report.comparison(*reports.values()) if len(reports) > 1 else ""
+    tables = {name: report.table(one) for name, one in reports.items()}
     plot.write_text(page(pictures(several), tables, title, compared))

@@ -283,8 +283,8 @@ class _Entrance:
     def _judged(self, kind: JobKind, job: Raw) -> tuple[_Judged, str]:
         """The verdict on a job, and the name of its Workload."""
         name = workloads.name(kind, job)
-        told = {name: value for name, value in job["metadata"].items() if name not in _OF_ONE_JOB}
-        alike = orjson.dumps((kind.framework, told, job["spec"]))
+        metadata = {name: value for name, value in job["metadata"].items() if name not in _OF_ONE_JOB}
+        alike = orjson.dumps((kind.framework, metadata, job["spec"]))
         known = None if self.world.rules.admission.expressions else self.known.get(alike)
         if known is None:
             known = self.known[alike] = self._judge(kind, job)

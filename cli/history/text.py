@@ -113,11 +113,11 @@ def html(found: Report) -> str:
         name: _steps(found.waited[name, NOTHING], over.step) for name in names if (name, NOTHING) in found.waited
     }
     pictures = [picture.of_use(bands, pending, heads, end, title)] if bands else []
-    told = {"Use": table(found)} if bands else {}
+    tables = {"Use": table(found)} if bands else {}
     if any(each is not None for each in found.fairness):
         pictures.append(picture.of_shares(found.fairness, end, "Fairness (Jain's index)"))
-        told["Fairness"] = _fairness(found)
-    return page(pictures, told, title, "" if bands else table(found))
+        tables["Fairness"] = _fairness(found)
+    return page(pictures, tables, title, "" if bands else table(found))
 
 
 def unit(resource: str) -> str:
