@@ -57,9 +57,9 @@ def holds(obj: Raw, kind: str) -> bool:
 def rows(jobs: Iterable[Raw], workloads: Iterable[Raw], events: Iterable[Raw] = ()) -> list[Row]:
     """One row for each Job, oldest first."""
     by_owner = {ref["uid"]: w for w in workloads for ref in w["metadata"].get("ownerReferences", [])}
-    told = {e["involvedObject"].get("uid"): e["message"] for e in events if e.get("message", "").startswith(WAITS)}
+    reasons = {e["involvedObject"].get("uid"): e["message"] for e in events if e.get("message", "").startswith(WAITS)}
     ordered = sorted(jobs, key=lambda j: (j["metadata"]["creationTimestamp"], j["metadata"]["uid"]))
-    return [row(job, by_owner.get(job["metadata"]["uid"]), told.get(job["metadata"]["uid"], "")) for job in ordered]
+    return [row(job, by_owner.get(job["metadata"]["uid"]), reasons.get(job["metadata"]["uid"], "")) for job in ordered]
 
 
 def row(job: Raw, workload: Raw | None, event: str = "") -> Row:
@@ -74,8 +74,8 @@ def row(job: Raw, workload: Raw | None, event: str = "") -> Row:
     if not job["spec"].get("suspend", False):
         return Row(meta["namespace"], meta["name"], "running", f"{status.get('active', 0)}/{wanted}", "")
     reserved = condition(workload or {}, names.Condition.QUOTA_RESERVED)
-    told = reserved.get("message", "") if reserved.get("status") == "False" else ""
-    return Row(meta["namespace"], meta["name"], "waiting", f"0/{wanted}", told or event.partition(": ")[2])
+    reason = reserved.get("message", "") if reserved.get("status") == "False" else ""
+    return Row(meta["namespace"], meta["name"], "waiting", f"0/{wanted}", reason or event.partition(": ")[2])
 
 
 def usages(queues: Iterable[Raw], resource: str) -> list[ShownUsage]:

@@ -70,7 +70,7 @@ class Look(NamedTuple):
         """The Jobs that wait."""
         return [row for row in self.jobs if row.state == "waiting"]
 
-    def told(self, *jobs: str) -> bool:
+    def explained(self, *jobs: str) -> bool:
         """Whether these Jobs wait and have a reason."""
         return {row.job for row in self.waiting() if row.note} >= {*jobs}
 
@@ -238,11 +238,11 @@ class Demo:
         """Shows one reading of the cluster."""
         if not self.console.is_terminal:
 
-            def tell(_look: Look, news: list[str]) -> None:
+            def report(_look: Look, news: list[str]) -> None:
                 for line in news:
                     self.line(f"  {time.monotonic() - self.began:5.1f} s  {line}")
 
-            yield tell
+            yield report
             return
         with Live(console=self.console, refresh_per_second=8) as live:
 
@@ -255,34 +255,34 @@ class Demo:
         """Prints a line, which is not wrapped in a file; a terminal wraps it itself."""
         self.console.print(Text(text, style), soft_wrap=True)
 
-    def say(self, text: str) -> None:
+    def heading(self, text: str) -> None:
         """A heading."""
         self.line(f"\n{text}", "bold cyan")
 
     def queueing(self) -> None:
         """Jobs wait, borrow, start and finish."""
-        self.say("team-a submits five Jobs of 4 cpu: it has 8 cpu of its own and may borrow 4, so two Jobs wait")
+        self.heading("team-a submits five Jobs of 4 cpu: it has 8 cpu of its own and may borrow 4, so two Jobs wait")
         first = {self.submit("train.yaml") for _ in range(5)}
         look = self.watch("team-a alone", first, lambda look: _three_run_on_borrowed_quota(look, first))
         running = sorted(first & look.started())
-        self.say("team-b submits two Jobs: team-a has borrowed half of its quota, so one of them waits")
+        self.heading("team-b submits two Jobs: team-a has borrowed half of its quota, so one of them waits")
         second = {self.submit("train.yaml", namespace=TEAM_B) for _ in range(2)}
         may_start = {*running, *second}
         look = self.watch("two teams", may_start, lambda look: _one_runs_and_one_waits(look, second))
         lent = second - look.started()
         may_start -= lent
-        self.say("team-a submits an urgent Job last: all 16 cpu are in use, so it waits")
+        self.heading("team-a submits an urgent Job last: all 16 cpu are in use, so it waits")
         urgent = self.submit("urgent.yaml")
-        self.watch("an urgent Job", may_start, lambda look: look.told(urgent))
-        self.say("a Job of team-a ends: team-b gets its quota back, although the urgent Job has a higher priority")
+        self.watch("an urgent Job", may_start, lambda look: look.explained(urgent))
+        self.heading("a Job of team-a ends: team-b gets its quota back, although the urgent Job has a higher priority")
         self.ending[running[0]] = TEAM_A
         may_start |= lent
         self.watch("borrowed quota goes back", may_start, lambda look: look.started() >= lent)
-        self.say("another Job ends: the urgent Job starts before the two Jobs that have waited longer")
+        self.heading("another Job ends: the urgent Job starts before the two Jobs that have waited longer")
         self.ending[running[1]] = TEAM_A
         may_start |= {urgent}
         self.watch("the urgent one first", may_start, lambda look: urgent in look.started())
-        self.say("the other Jobs end one after the other, and the waiting Jobs start")
+        self.heading("the other Jobs end one after the other, and the waiting Jobs start")
         everything = {*first, *second, urgent}
         self.ending |= dict.fromkeys(first | {urgent}, TEAM_A) | dict.fromkeys(second, TEAM_B)
         self.watch("to the end", everything, lambda look: look.finished() >= everything)
@@ -294,7 +294,7 @@ class Demo:
             ("kubectl warns: there is no such queue", "misspelt-queue.yaml", None),
             ("kubectl refuses: an invalid annotation", "train.yaml", "kueue.x-k8s.io/job-min-parallelism: '7'"),
         ):
-            self.say(heading)
+            self.heading(heading)
             manifest = (EXAMPLES / "jobs" / file).read_text()
             if patch:
                 manifest = manifest.replace("  labels:\n", f"  annotations:\n    {patch}\n  labels:\n", 1)
@@ -310,7 +310,7 @@ class Demo:
     def summary(self, seconds: float) -> None:
         """Returns the summary."""
         story = self.story
-        self.say("What happened")
+        self.heading("What happened")
         for line in (
             f"{story.submitted} Jobs submitted, none of them with `suspend: true`",
             f"{len(story.waited)} waited in the queue, {len(story.finished)} finished",
@@ -323,13 +323,13 @@ class Demo:
 def _three_run_on_borrowed_quota(look: Look, jobs: set[str]) -> bool:
     """Whether three of these five Jobs run, one on borrowed quota, and the others wait with a reason."""
     waiting = jobs - look.started()
-    return look.shows(TEAM_A, borrowed=BORROWED, pending=2) and len(waiting) == 2 and look.told(*waiting)
+    return look.shows(TEAM_A, borrowed=BORROWED, pending=2) and len(waiting) == 2 and look.explained(*waiting)
 
 
 def _one_runs_and_one_waits(look: Look, jobs: set[str]) -> bool:
     """Whether one of these two Jobs of team-b runs and the other one waits with a reason."""
     waiting = jobs - look.started()
-    return look.shows(TEAM_B, borrowed=0, pending=1) and len(waiting) == 1 and look.told(*waiting)
+    return look.shows(TEAM_B, borrowed=0, pending=1) and len(waiting) == 1 and look.explained(*waiting)
 
 
 def serve(plane: ControlPlane, *, paged: bool = False) -> str:

@@ -32,9 +32,9 @@ def command(
         facts = asyncio.run(_read(target.target(kubeconfig, context, as_user, as_group)))
     found = findings(facts)
     if output == "json":
-        told = {"findings": [{"rule": rule, **asdict(finding)} for rule, finding in found]}
+        value = {"findings": [{"rule": rule, **asdict(finding)} for rule, finding in found]}
         typer.echo(
-            target.written(target.document("Diagnosis", {**told, "notChecked": unchecked(facts)}), output), nl=False
+            target.written(target.document("Diagnosis", {**value, "notChecked": unchecked(facts)}), output), nl=False
         )
     else:
         typer.echo(text(found, unchecked(facts)), nl=False)

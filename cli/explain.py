@@ -76,22 +76,22 @@ def command(
         with Reader(here) as reader:
             now = time.time()
             found, answered = asked(reader, name, namespace)
-            told = answered.told if answered is not None else None
-            if told is None or told.omitted:
+            explained = answered.explanation if answered is not None else None
+            if explained is None or explained.omitted:
                 everything = look(reader, name, namespace, chosen)
-                if told is None or not everything.hides(*JUDGED_BY):
+                if explained is None or not everything.hides(*JUDGED_BY):
                     found, computed = everything, explanation(everything, name, namespace, now, chosen)
                     if isinstance(computed, str):
                         target.fail("explain", computed, output=output)
-                    told = computed
-            pods, unseen = _pods(reader, found, told, name, namespace, now)
-    told = replace(told, unseen=(*told.unseen, *unseen))
+                    explained = computed
+            pods, unseen = _pods(reader, found, explained, name, namespace, now)
+    explained = replace(explained, unseen=(*explained.unseen, *unseen))
     jobs = {**(answered.jobs if answered is not None else {}), **jobs_of(found.objects)}
     expected = answered.forecast if answered is not None else None
     if output == "text":
-        typer.echo(text(told, jobs, pods) + starts(expected), nl=False)
+        typer.echo(text(explained, jobs, pods) + starts(expected), nl=False)
     else:
-        typer.echo(target.written({**plain(told, pods, jobs), "forecast": expected}, output), nl=False)
+        typer.echo(target.written({**plain(explained, pods, jobs), "forecast": expected}, output), nl=False)
 
 
 def starts(forecast: Raw | None) -> str:
@@ -130,8 +130,8 @@ def look(reader: Reader, name: str, namespace: str, chosen: ControllerSettings) 
 
 
 def asked(reader: Reader, name: str, namespace: str) -> tuple[live.Seen, Standing | None]:
-    """Returns what the server tells of a job, and the objects of the namespace from which its Workload is known; None
-    if the server does not tell, or there is no such Workload.
+    """Returns what the server answers about a job, and the objects of the namespace from which its Workload is known;
+    None if the server has no answer, or there is no such Workload.
     """
     kind, wanted = sought(name)
     kinds = needed(kind) if isinstance(kind, PodOwner) else ((kind or BATCH_JOB).resource,)
@@ -146,13 +146,13 @@ def asked(reader: Reader, name: str, namespace: str) -> tuple[live.Seen, Standin
 
 
 def _pods(
-    reader: Reader, found: live.Seen, told: Explanation, name: str, namespace: str, now: float
+    reader: Reader, found: live.Seen, explained: Explanation, name: str, namespace: str, now: float
 ) -> tuple[Running | None, tuple[str, ...]]:
     """What the pods of an admitted job do, and what of that may not be read; None if it is not admitted, or its pods
     are in another cluster.
     """
     workload = workload_of(found.objects, name, namespace)
-    if workload is None or told.state != "admitted" or not running.admitted(workload):
+    if workload is None or explained.state != "admitted" or not running.admitted(workload):
         return None, ()
     kind, wanted = sought(name)
     resource, named = (kind.resource, wanted) if kind is not None else (_job_kind(workload), _job_name(workload))
@@ -212,26 +212,26 @@ def answer(
     for workload in world.workloads:
         world.state.set_workload(workload.key, workload)
     key = Key(namespace, max(found, key=lambda w: w["metadata"].get("creationTimestamp", ""))["metadata"]["name"])
-    told = explain(world.state, key, now)
-    if told is not None:
+    explained = explain(world.state, key, now)
+    if explained is not None:
         if world.caches.devices is None:
-            told = _as_the_controller_found(told, world.raws[key])
-        return replace(told, summary=of_parts.summary if of_parts else "")
+            explained = _as_the_controller_found(explained, world.raws[key])
+        return replace(explained, summary=of_parts.summary if of_parts else "")
     done = next(w.condition(Condition.FINISHED) for w in world.workloads if w.key == key)
     assert done is not None
     return Explanation(key, "finished", reason=done.reason, message=done.message)
 
 
-def _as_the_controller_found(told: Explanation, raw: Raw) -> Explanation:
+def _as_the_controller_found(explained: Explanation, raw: Raw) -> Explanation:
     """The explanation of a workload that seems to fit because its devices are not counted here: with the reason in its
     status.
     """
     templates = ((each.get("template") or {}).get("spec") or {} for each in raw["spec"].get("podSets") or ())
     found = condition_of(raw, Condition.QUOTA_RESERVED)
-    if told.reason != "Fits" or not any(each.get("resourceClaims") for each in templates) or found is None:
-        return told
+    if explained.reason != "Fits" or not any(each.get("resourceClaims") for each in templates) or found is None:
+        return explained
     advice = "with --config FILE, the Configuration of the controller, devices are counted here too"
-    return replace(told, reason=found["reason"], message=found["message"], ways=(advice,))
+    return replace(explained, reason=found["reason"], message=found["message"], ways=(advice,))
 
 
 def _as_marked(chosen: ControllerSettings, workloads: list[Raw]) -> ControllerSettings:
@@ -263,11 +263,11 @@ def partial_answer(seen: live.Seen, name: str, namespace: str) -> Explanation | 
             what = f"{(kind or BATCH_JOB).kind} {wanted} in namespace {namespace} or its Workload"
             return f"you may not read {what}: ask for that right"
         return without_workload(kind, here, wanted, namespace)
-    told = _by_status(found[-1]) if found else _by_job(kind or BATCH_JOB, job or {})
-    if told.state == "waiting" and not told.message:
+    explained = _by_status(found[-1]) if found else _by_job(kind or BATCH_JOB, job or {})
+    if explained.state == "waiting" and not explained.message:
         reason, message = _last_wait(o for o in seen.objects if o["kind"] == "Event")
-        told = replace(told, reason=reason, message=message or "no reason is recorded yet")
-    return replace(told, unseen=seen.unseen)
+        explained = replace(explained, reason=reason, message=message or "no reason is recorded yet")
+    return replace(explained, unseen=seen.unseen)
 
 
 def _by_status(workload: Raw) -> Explanation:
@@ -281,8 +281,8 @@ def _by_status(workload: Raw) -> Explanation:
             return Explanation(key, state, queue, message=conditions[kind].get("message", ""))
     reserved = conditions.get(Condition.QUOTA_RESERVED, {})
     if reserved.get("status") == "True":
-        told = conditions.get(Condition.ADMITTED, {})
-        return Explanation(key, "quota reserved", queue, told.get("reason", ""), told.get("message", ""))
+        admitted = conditions.get(Condition.ADMITTED, {})
+        return Explanation(key, "quota reserved", queue, admitted.get("reason", ""), admitted.get("message", ""))
     priority = workload["spec"].get("priority")
     return Explanation(
         key, "waiting", reason=reserved.get("reason", ""), message=reserved.get("message", ""), priority=priority
@@ -302,6 +302,6 @@ def _by_job(kind: JobKind, job: Raw) -> Explanation:
 
 def _last_wait(events: Iterable[Raw]) -> tuple[str, str]:
     """Returns reason and message of the newest event on a Job with the reason why it waits."""
-    told = [each for each in events if each.get("message", "").startswith(WAITS)]
-    newest = max(told, key=lambda each: str(each.get("lastTimestamp") or ""), default={})
+    waits = [each for each in events if each.get("message", "").startswith(WAITS)]
+    newest = max(waits, key=lambda each: str(each.get("lastTimestamp") or ""), default={})
     return newest.get("reason", ""), newest.get("message", "")

@@ -129,7 +129,7 @@ def command(
                 typer.echo(text(plan), nl=False)
             problems = _problems(plan)
             if not problems and writes:
-                problems = _written(client, world, plan, Rate(qps), labels, told=output == "text")
+                problems = _written(client, world, plan, Rate(qps), labels, reported=output == "text")
         if output != "text":
             typer.echo(target.written(plain(plan, written=writes and not plan.problems), output), nl=False)
         if problems:
@@ -174,7 +174,7 @@ def planned(
 
 
 def _written(
-    client: ObjectWriter, world: World, plan: ImportPlan, rate: Rate, labels: _Pairs, *, told: bool
+    client: ObjectWriter, world: World, plan: ImportPlan, rate: Rate, labels: _Pairs, *, reported: bool
 ) -> list[str]:
     """Makes the writes of a plan; returns what failed."""
     writer = ImportWriter(client, rate, world.read, labels)
@@ -190,7 +190,7 @@ def _written(
         except (ApiError, ChangedError, NotBegunError) as error:
             failures.append((str(each.job), failure(error)))
         else:
-            if told:
+            if reported:
                 typer.echo(f"{each.job} imported into ClusterQueue {each.admission.cluster_queue}")
     return [f"{why} ({listed(jobs)})" for why, jobs in _grouped(failures)]
 
@@ -235,8 +235,8 @@ def _mapping(label: str, queues: _Pairs, file: Path | None) -> tuple[MappingRule
         origin = file or "--queuemapping"
         raise UsageError("\n".join(f"{origin}: {mistake}" for mistake in error.mistakes)) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        told = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise UsageError(f"{file}: {told}") from None
+        message = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise UsageError(f"{file}: {message}") from None
 
 
 def _is_false(word: str) -> bool:
@@ -328,8 +328,8 @@ def _problems(plan: ImportPlan) -> list[str]:
 def _grouped(found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     """The sentences, each with the jobs that it is about."""
     groups: dict[str, list[str]] = {}
-    for job, told in found:
-        groups.setdefault(told, []).append(job)
+    for job, why in found:
+        groups.setdefault(why, []).append(job)
     yield from groups.items()
 
 

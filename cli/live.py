@@ -122,12 +122,12 @@ def evidence(reader: Reader, workload: Raw, job: Raw | None) -> Evidence | None:
     namespace = workload["metadata"]["namespace"]
     with reached(reader.connection.server):
         pods = reader.list(resources.PODS, namespace, labels=selector.labels, fields=selector.fields)
-        told = reader.list(resources.EVENTS, namespace, fields="type=Warning", most=MOST_EVENTS) or []
-        told = [each for each in told if each.get("reason") in running.WATCHED]
+        warnings = reader.list(resources.EVENTS, namespace, fields="type=Warning", most=MOST_EVENTS) or []
+        warnings = [each for each in warnings if each.get("reason") in running.WATCHED]
         known = running.about(job, pods or ())
-        others = [each for each in told if (each.get("involvedObject") or {}).get("uid") not in known]
+        others = [each for each in warnings if (each.get("involvedObject") or {}).get("uid") not in known]
         children = _children(reader, others, job, namespace)
-    return Evidence(pods, [each | {"involvedObject": _as(job, each, children)} for each in told])
+    return Evidence(pods, [each | {"involvedObject": _as(job, each, children)} for each in warnings])
 
 
 def _as(job: Raw | None, event: Raw, children: frozenset[str]) -> Raw:

@@ -187,8 +187,8 @@ def _run(program: Callable[[], object], name: str) -> None:
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        told = " ".join(str(error).split()) or "no message"
-        print(f"{name}: a bug in Seiretsu: {type(error).__name__}: {told}", file=sys.stderr)
+        message = " ".join(str(error).split()) or "no message"
+        print(f"{name}: a bug in Seiretsu: {type(error).__name__}: {message}", file=sys.stderr)
         print(f"{name}: {TRACEBACK}=1 {name} ... shows where; please report it", file=sys.stderr)
         sys.exit(1)
 

@@ -54,8 +54,8 @@ def check(
     rows = migration.problems(found)
     if output == "json":
         problems = [{"rule": rule, **asdict(finding)} for rule, finding in rows]
-        told = document("MigrationCheck", {"problems": problems, "changes": migration.changes(found)})
-        typer.echo(written(told, output), nl=False)
+        value = document("MigrationCheck", {"problems": problems, "changes": migration.changes(found)})
+        typer.echo(written(value, output), nl=False)
     else:
         typer.echo(text(rows, migration.changes(found)), nl=False)
     if any(strict or finding.severity == "error" for _, finding in rows):

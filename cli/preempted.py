@@ -50,11 +50,11 @@ def who(found: ShownPreemptor, preemption: ShownPreemption) -> str:
     return f"a workload that does not exist any more (UID {preemption.uid or 'not recorded'})"
 
 
-def text(job: str, workload: Raw, told: Sequence[tuple[ShownPreemption, ShownPreemptor]], now: float) -> str:
+def text(job: str, workload: Raw, shown: Sequence[tuple[ShownPreemption, ShownPreemptor]], now: float) -> str:
     """Returns the answer for a terminal."""
-    if not told:
+    if not shown:
         return clean(f"{job}: {_not_preempted(workload)}") + "\n"
-    (last, by), *earlier = told
+    (last, by), *earlier = shown
     lines = [
         f"{job} was preempted {_when(last.at, now)} by {who(by, last)}, which is in ClusterQueue {last.by}",
         f"  why: {last.rule}",
@@ -65,7 +65,7 @@ def text(job: str, workload: Raw, told: Sequence[tuple[ShownPreemption, ShownPre
     if earlier:
         lines += ["", "Earlier preemptions"]
         lines += [f"  {_when(each.at, now)} by {who(other, each)}, {DUE_TO[each.reason]}" for each, other in earlier]
-    if any(other.hidden for _, other in told):
+    if any(other.hidden for _, other in shown):
         lines += ["", "With the role view in the whole cluster the names are shown."]
     return "".join(f"{clean(line)}\n" for line in lines)
 
@@ -82,7 +82,7 @@ def _when(at: float | None, now: float) -> str:
 
 
 def plain(
-    job: str, workload: Raw, told: Sequence[tuple[ShownPreemption, ShownPreemptor]], moments: Mapping[float, str]
+    job: str, workload: Raw, shown: Sequence[tuple[ShownPreemption, ShownPreemptor]], moments: Mapping[float, str]
 ) -> Raw:
     """Returns the answer as an object with a version; ``moments`` are the times as texts."""
     reason, message = evicted(workload)
@@ -103,9 +103,9 @@ def plain(
             "clusterQueue": each.of,
             "priorities": {"preemptor": each.priorities[0], "job": each.priorities[1]} if each.priorities else None,
         }
-        for each, by in told
+        for each, by in shown
     ]
-    evictions = {} if told or not reason else {"evicted": {"reason": reason, "message": message}}
+    evictions = {} if shown or not reason else {"evicted": {"reason": reason, "message": message}}
     return document(
         "Preemptions", {"job": job, "workload": workload["metadata"]["name"], "preemptions": found, **evictions}
     )

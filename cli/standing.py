@@ -22,13 +22,13 @@ class Standing:
     the server expects the start, None while it does not know.
     """
 
-    told: Explanation
+    explanation: Explanation
     jobs: dict[str, str]
     forecast: Raw | None = None
 
 
 def standing(reader: Reader, workload: Raw) -> Standing | None:
-    """Returns where a Workload stands; None if the server does not tell: the visibility API is not served, or that of
+    """Returns where a Workload stands; None if the server has no answer: the visibility API is not served, or that of
     another program, or the user may not ask it. Raises UnreadableError if the API server does not answer.
     """
     metadata = workload["metadata"]
@@ -43,12 +43,12 @@ def standing(reader: Reader, workload: Raw) -> Standing | None:
         except ApiError:
             return None
     try:
-        told = document.read(found)
-        return Standing(told, document.jobs(found), found.get("forecast"))
+        explanation = document.read(found)
+        return Standing(explanation, document.jobs(found), found.get("forecast"))
     except (KeyError, TypeError, ValueError, AttributeError):  # of a version that is not known here
         return None
 
 
 def with_summary(answer: Standing, summary: str) -> Standing:
     """Returns the answer with a sentence about all parts of the object that was asked for."""
-    return replace(answer, told=replace(answer.told, summary=summary))
+    return replace(answer, explanation=replace(answer.explanation, summary=summary))

@@ -42,7 +42,7 @@ class When:
     """When a Job starts: ``seconds`` from now, None where that is not known; ``why`` says what the answer is based on.
 
     ``interval`` is when one of ten and nine of ten such starts are. ``unseen`` are the objects that could not be read.
-    ``stands`` is where the job stands meanwhile, as the server tells it.
+    ``stands`` is where the job stands meanwhile, by the answer of the server.
     """
 
     job: str
@@ -76,13 +76,15 @@ def command(
         named.sought(name)
         with Reader(here) as reader:
             here_found, answered = explain.asked(reader, name, namespace)
-            known = told(answered.forecast, f"{namespace}/{name}") if answered is not None and given is None else None
+            known = (
+                of_server(answered.forecast, f"{namespace}/{name}") if answered is not None and given is None else None
+            )
             found = here_found if known is not None else explain.look(reader, name, namespace, chosen.controller)
         alone = known is None and given is None and not found.hides(*explain.JUDGED_BY)
         before = learned.remembered(here, chosen.controller.namespace) if alone else NOTHING
         answer = known or when(found, name, namespace, time.time(), chosen, given, before)
-        if answered is not None and isinstance(answer, When) and answered.told.place:
-            answer = replace(answer, stands=stands(answered.told), unseen=())
+        if answered is not None and isinstance(answer, When) and answered.explanation.place:
+            answer = replace(answer, stands=stands(answered.explanation), unseen=())
         if isinstance(answer, str):
             target.fail("when", answer, output=output)
     typer.echo(text(answer, time.time()) if output == "text" else target.written(plain(answer), output).rstrip())
@@ -103,16 +105,18 @@ def plain(answer: When) -> Raw:
     return target.document("StartEstimate", value)
 
 
-def stands(told: Explanation) -> str:
+def stands(explanation: Explanation) -> str:
     """Returns the queue position of a waiting job and what it lacks in each flavor, as a sentence."""
     missing: dict[str, list[str]] = {}
-    for cell in told.cells:
+    for cell in explanation.cells:
         flavor, resource = cell.flavor_resource
         if cell.missing:
             missing.setdefault(flavor, []).append(f"{quantity.text(resource, cell.missing)} {resource}")
     lacks = [f"{' and '.join(amounts)} in flavor {flavor}" for flavor, amounts in missing.items()]
-    position = f"queue position {told.place} of {told.waiting} in ClusterQueue {told.cluster_queue}"
-    return f"{position}; it lacks {', or '.join(lacks)}" if lacks else f"{position}: {told.message}"
+    position = (
+        f"queue position {explanation.place} of {explanation.waiting} in ClusterQueue {explanation.cluster_queue}"
+    )
+    return f"{position}; it lacks {', or '.join(lacks)}" if lacks else f"{position}: {explanation.message}"
 
 
 def when(
@@ -124,14 +128,18 @@ def when(
     run_for: float | None = None,
     before: Remembered = NOTHING,
 ) -> When | str:
-    """Returns when a Job starts, as far as the objects that the user may read tell it; a sentence if there is no such
+    """Returns when a Job starts, as far as the objects that the user may read show it; a sentence if there is no such
     Job. ``before`` is what the controller remembers of run times.
     """
     workload = named.workload_of(found.objects, name, namespace)
     if workload is None:
-        told = explain.explanation(found, name, namespace, now, chosen.controller if chosen is not None else None)
+        explanation = explain.explanation(
+            found, name, namespace, now, chosen.controller if chosen is not None else None
+        )
         return (
-            told if isinstance(told, str) else When(f"{namespace}/{name}", "unknown", told.message, None, found.unseen)
+            explanation
+            if isinstance(explanation, str)
+            else When(f"{namespace}/{name}", "unknown", explanation.message, None, found.unseen)
         )
     job = f"{namespace}/{name}"
     for condition, how in ((Condition.FINISHED, "finished"), (Condition.ADMITTED, "started")):
@@ -147,7 +155,7 @@ def when(
     return _estimated(found, job, workload, now)
 
 
-def told(answer: Raw | None, job: str) -> When | None:
+def of_server(answer: Raw | None, job: str) -> When | None:
     """Returns the forecast of the server; None if it has none."""
     if answer is None or "p50Seconds" not in answer:
         return None

@@ -41,13 +41,13 @@ def command(
             about = f"involvedObject.kind=Workload,involvedObject.name={workload['metadata']['name']},reason=Preempted"
             events = reader.list(resources.EVENTS, namespace, fields=about) or []
             found = preemptions(workload, events)
-            told = [(each, _preemptor(reader, each, namespace)) for each in found]
+            shown = [(each, _preemptor(reader, each, namespace)) for each in found]
     job = f"{namespace}/{name}"
     if output == "text":
-        typer.echo(preempted.text(job, workload, told, time.time()), nl=False)
+        typer.echo(preempted.text(job, workload, shown, time.time()), nl=False)
     else:
         moments = {each.at: datetime.fromtimestamp(each.at, UTC).isoformat() for each in found if each.at is not None}
-        typer.echo(target.written(preempted.plain(job, workload, told, moments), output), nl=False)
+        typer.echo(target.written(preempted.plain(job, workload, shown, moments), output), nl=False)
 
 
 def _workload(reader: Reader, name: str, namespace: str) -> Raw:

@@ -92,7 +92,7 @@ class Watcher(Reader):
 
 
 class Feed:
-    """The threads that read. ``told`` is what the page says of them."""
+    """The threads that read. ``notice`` is what the page shows of them."""
 
     def __init__(self, connection: Connection, namespace: str, clock: Callable[[], float] = time.monotonic) -> None:
         """``namespace`` is the only one to read; empty: all, or that of the context if the rights end there."""
@@ -118,7 +118,7 @@ class Feed:
         self._stop.set()
         self._asked.set()
 
-    def told(self) -> str:
+    def notice(self) -> str:
         """What is being loaded, or why nothing is."""
         return "; ".join(text for _, text in sorted(self._states.items()) if text)
 

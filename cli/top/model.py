@@ -88,8 +88,8 @@ def queue(raw: Raw) -> QueueRecord:
         for flavor in usage
         for each in flavor.get("resources") or ()
     )
-    told = _condition(raw, Condition.ACTIVE)
-    active = told.get("status") == "True"
+    condition = _condition(raw, Condition.ACTIVE)
+    active = condition.get("status") == "True"
     stopped = str(spec.get("stopPolicy", "None"))
     return QueueRecord(
         key_of(raw),
@@ -100,7 +100,7 @@ def queue(raw: Raw) -> QueueRecord:
         int(status.get("pendingWorkloads", 0)),
         int(status.get("admittedWorkloads", 0)),
         cells,
-        "" if active else clean(str(told.get("message", "")))[:MOST_WHY],
+        "" if active else clean(str(condition.get("message", "")))[:MOST_WHY],
     )
 
 
@@ -133,17 +133,17 @@ def line(raw: Raw) -> WorkloadRecord:
 def _state(raw: Raw) -> tuple[WorkloadState, float | None, str]:
     reserved = _condition(raw, Condition.QUOTA_RESERVED)
     for kind, state in ((Condition.FINISHED, "finished"), (Condition.ADMITTED, "running")):
-        told = _condition(raw, kind)
-        if told.get("status") == "True":
-            why = str(told.get("message", "")) if state == "finished" else ""
-            return state, maybe_epoch(told.get("lastTransitionTime")), why  # type: ignore[return-value]
+        condition = _condition(raw, kind)
+        if condition.get("status") == "True":
+            why = str(condition.get("message", "")) if state == "finished" else ""
+            return state, maybe_epoch(condition.get("lastTransitionTime")), why  # type: ignore[return-value]
     at, why = maybe_epoch(reserved.get("lastTransitionTime")), str(reserved.get("message", ""))
     if reserved.get("status") == "True":
         checks = [str(each.get("name")) for each in _checks(raw) if each.get("state") != "Ready"]
         return "reserved", at, f"waits for the admission checks {', '.join(checks)}" if checks else ""
     if (raw.get("spec") or {}).get("active") is False:
-        told = _condition(raw, Condition.EVICTED)
-        return "held", at, str(told.get("message", "")) or "stopped: it is not active"
+        condition = _condition(raw, Condition.EVICTED)
+        return "held", at, str(condition.get("message", "")) or "stopped: it is not active"
     return "waiting", None, why
 
 

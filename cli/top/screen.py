@@ -59,7 +59,7 @@ def _loop(window: curses.window, feed: Feed, view: View, clock: Callable[[], flo
     styles = _styles()
     window.timeout(TICK_MILLISECONDS)
     board, rows = Board(), Rows(time.monotonic)
-    drawn, told_before = 0.0, ""
+    drawn, notice_before = 0.0, ""
     while not view.quit:
         height, width = window.getmaxyx()
         body = max(1, height - 4)
@@ -70,11 +70,11 @@ def _loop(window: curses.window, feed: Feed, view: View, clock: Callable[[], flo
             view = pressed(view, key, found, body)
             feed.open(_places(board, view))
             found = rows.of(board, view)
-        told = feed.told()
-        if key or changed or told != told_before or clock() - drawn >= REDRAW_SECONDS:
+        notice = feed.notice()
+        if key or changed or notice != notice_before or clock() - drawn >= REDRAW_SECONDS:
             view = scrolled(view, len(found), body)
-            _draw(window, page(board, view, found, clock(), width, height, told), styles)
-            drawn, told_before = clock(), told
+            _draw(window, page(board, view, found, clock(), width, height, notice), styles)
+            drawn, notice_before = clock(), notice
 
 
 def _places(board: Board, view: View) -> tuple[Key, ...]:

@@ -211,9 +211,9 @@ def page(
     now: float,
     width: int,
     height: int,
-    told: str,
+    notice: str,
 ) -> list[ScreenLine]:
-    """Returns all lines of a screen. ``told`` is what the feed says: loading, or why nothing is read."""
+    """Returns all lines of a screen. ``notice`` is that of the feed: loading, or why nothing is read."""
     body = height - 4
     match view.page:
         case "help":
@@ -227,7 +227,7 @@ def page(
     head = ScreenLine(_title(board, view, rows), "title")
     keys = "Enter open  Esc back  / filter  s sort  r reverse  w workloads  c queues  ? help  q quit"
     foot = ScreenLine(f"/{view.filter}_", "head") if view.typing else ScreenLine(keys, "dim")
-    shown = [head, ScreenLine(told, "alarm"), *lines[: height - 3]]
+    shown = [head, ScreenLine(notice, "alarm"), *lines[: height - 3]]
     shown += [ScreenLine("")] * (height - 1 - len(shown))
     return [ScreenLine(each.text[:width].ljust(width), each.style) for each in [*shown, foot]]
 

@@ -473,11 +473,11 @@ def flavors_of(status: Raw) -> list[str]:
 
 def why(raw: Raw) -> str:
     """Returns the sentence of a Workload's status about its present state: why it waits, or how it has ended."""
-    told = {each.get("type"): each for each in (raw.get("status") or {}).get("conditions") or ()}
+    conditions = {each.get("type"): each for each in (raw.get("status") or {}).get("conditions") or ()}
     for kind in (Condition.FINISHED, Condition.ADMITTED, Condition.QUOTA_RESERVED):
-        if told.get(kind, {}).get("status") == "True":
-            return str(told[kind].get("message", "")) if kind == Condition.FINISHED else ""
-    return str(told.get(Condition.QUOTA_RESERVED, {}).get("message", ""))
+        if conditions.get(kind, {}).get("status") == "True":
+            return str(conditions[kind].get("message", "")) if kind == Condition.FINISHED else ""
+    return str(conditions.get(Condition.QUOTA_RESERVED, {}).get("message", ""))
 
 
 def of_server(answer: Raw, *, wide: bool, namespace: str) -> PrintedTable:

@@ -23,8 +23,10 @@ def board(*lines: Any) -> Board:
     return made
 
 
-def screen(made: Board, view: View, width: int = 120, height: int = 14, told: str = "") -> list[str]:
-    return [each.text.rstrip() for each in page(made, view, Rows(lambda: 0.0).of(made, view), NOW, width, height, told)]
+def screen(made: Board, view: View, width: int = 120, height: int = 14, notice: str = "") -> list[str]:
+    return [
+        each.text.rstrip() for each in page(made, view, Rows(lambda: 0.0).of(made, view), NOW, width, height, notice)
+    ]
 
 
 def keys(made: Board, *pressed_keys: str, view: View | None = None, height: int = 10) -> View:
@@ -134,7 +136,7 @@ def test_only_the_rows_on_the_screen_are_made_into_text(monkeypatch: pytest.Monk
 
 def test_what_is_being_loaded_or_fails_is_shown() -> None:
     made = board()
-    assert screen(made, View(), told="loading workloads: 500 of 50000")[1] == "loading workloads: 500 of 50000"
+    assert screen(made, View(), notice="loading workloads: 500 of 50000")[1] == "loading workloads: 500 of 50000"
     assert "  nothing here" in screen(Board(), View())
     assert "PAUSED" in screen(made, keys(made, "p"))[0]
     assert any("PgUp" in each for each in screen(made, keys(made, "?"), height=20))
