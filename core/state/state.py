@@ -31,7 +31,8 @@ leaving; and when the arena has no heads left, at the latest after 1 s (``wake_u
 alone because a closed gate keeps it from preempting is requeued with the groups, except before the next cycle.
 (2) Not where something in the arena has changed since the heads of the cycle were taken (``_changed``).
 
-A second pass (``core.state.second_pass``) is due by time alone; its arena need not be ready.
+A second pass (``core.state.second_pass``) is due by time, and earlier when there is more room beside quota in its arena
+(each row above with such room, and those in which the arena is built again); its arena need not be ready.
 
 ``_ready`` has ClusterQueues: one of its queues makes an arena ready. A backoff is that of an eviction
 (``status.requeueState``), of a write that failed (``unassume``), or of a workload preempted again and again
@@ -132,6 +133,8 @@ class State:
         self._wake_ups = WakeUps()
         self._preempted = PreemptedWorkloads()
         self._second_pass = SecondPass()
+        self._roomier: set[str] = set()
+        """ClusterQueues of arenas with more room beside quota than when second passes were last woken."""
         self._cycle = 0
 
     # The objects that workloads depend on.
@@ -265,7 +268,7 @@ class State:
             del self._placed[key]
             if key in self.workloads:
                 self._count(self.workloads[key])
-                self._second_pass.failed(key, self.pending.now)
+                self._second_pass.failed(key, self.pending.now, not_before)
         if key in self._assumed:
             self._assumed.discard(key)
             self.local_queue_usage.refund(key)
@@ -349,6 +352,7 @@ class State:
         found = self._heads_of_ready_arenas(paused)
         if self._wake_parked(found, paused, now):
             found = self._heads_of_ready_arenas(paused)
+        self._wake_second_passes()
         return (*self._second_heads(now), *found)
 
     def snapshot(self) -> Snapshot:
@@ -554,6 +558,21 @@ class State:
             found.append(Head(held.workload, held.cluster_queue, demand, time, second_pass=True))
         return found
 
+    def _wake_second_passes(self) -> None:
+        """There is more room in some arenas: the workloads there that hold quota and wait for it are placed soon."""
+        if not self._roomier:
+            return
+        arena_of = self.reservations.arena_of
+        arenas = {arena_of[name] for name in self._roomier & arena_of.keys()}
+        self._roomier.clear()
+
+        def concerned(key: Key) -> bool:
+            held = self.reservations.get(key)
+            name = "" if held is None or held.evicted else held.cluster_queue
+            return arena_of.get(name) in arenas and self._is_placed_here(name)
+
+        self._second_pass.wake(concerned)
+
     def _is_placed_here(self, name: str) -> bool:
         """Whether the workloads of a ClusterQueue run in this cluster: else they are placed where they run."""
         queue, checks = self.reservations.cluster_queues.get(name), self.reservations.checks
@@ -726,6 +745,8 @@ class State:
         if freed.resources is not None and PODS_RESOURCE in freed.resources:  # which no workload requests by its name
             freed = Freed(None, freed.further)
         self._wake_ups.add(name, freed)
+        if freed.further and self._second_pass:
+            self._roomier.add(name)
         self._mark_ready([name])
 
     def _mark_ready(self, names: Iterable[str]) -> None:

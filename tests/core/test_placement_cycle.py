@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,10 +23,12 @@ from core.model import (
     Key,
     Node,
     Placement,
+    Plan,
     PodSet,
     PodSetAssignment,
     Preemption,
     Quota,
+    Requeue,
     Requirement,
     Reserve,
     ResourceFlavor,
@@ -44,6 +47,7 @@ from core.model.workload import replace
 from core.quota.capacity import Amounts
 from core.quota.placement import PlacementCapacity
 from core.scheduling.cycle import schedule
+from core.scheduling.snapshot import Head
 from core.state.drain import drain, drain_in_steps
 from core.state.state import State
 from core.topology import Domains
@@ -613,6 +617,125 @@ def test_without_fail_fast_a_workload_keeps_its_quota_until_there_is_another_nod
     assert waits(last(found, "w", NOW + 1)) == (PendingReason.WAITING_FOR_QUOTA, [])
     found.set_node("n2", node("n2", 2))
     assert domains(last(found, "w", NOW + 60)) == {"n2": 2}
+
+
+def failing() -> State:
+    """A workload ``w`` of 2 pods with its quota, for which there is no place: three tries have failed."""
+    found = provisioned()
+    put(found, reserved_first(found))
+    for seconds in (1, 3, 7):
+        assert isinstance(last(found, "w", NOW + seconds), StayPending)
+    assert found.next_wake(NOW + 7) == NOW + 15
+    return found
+
+
+def full() -> State:
+    """``failing``, with a node of which another workload and other pods use 1 milli-cpu each, and 1 is free."""
+    found = failing()
+    put(found, runs(asks("r", 1, priority=9), {"n1": 1}))
+    found.set_other_pods("n1", {CPU: 1, "pods": 1})
+    found.set_node("n1", node("n1", 3))
+    assert isinstance(last(found, "w", NOW + 8), StayPending)
+    return found
+
+
+def new_node(found: State) -> None:
+    found.set_node("n2", node("n2", 2))
+
+
+def larger_node(found: State) -> None:
+    found.set_node("n1", node("n1", 4))
+
+
+def fewer_others(found: State) -> None:
+    found.set_other_pods("n1", {})
+
+
+def end_of_another(found: State) -> None:
+    found.set_workload(Key("ns", "r"), None)
+
+
+def new_labels(found: State) -> None:
+    found.set_node("n3", node("n3", 2, pool="c"))
+    found.set_flavor("tas", ResourceFlavor("tas", {"pool": "c"}, topology_name="hosts"))
+
+
+@pytest.mark.parametrize("change", [new_node, larger_node, fewer_others, end_of_another, new_labels])
+def test_a_second_pass_comes_when_there_is_more_room_and_not_at_its_time(change: Callable[[State], None]) -> None:
+    found = full()
+    change(found)
+    assert isinstance(last(found, "w", NOW + 9), Reserve)
+
+
+def more_others(found: State) -> None:
+    found.set_other_pods("n1", {CPU: 2, "pods": 2})
+
+
+def other_flavor(found: State) -> None:
+    found.set_node("n3", node("n3", 2, pool="b"))
+
+
+def heartbeat(found: State) -> None:
+    found.set_node("n1", node("n1", 3))
+
+
+def new_workload(found: State) -> None:
+    put(found, asks("v", 1))
+
+
+@pytest.mark.parametrize("change", [more_others, other_flavor, heartbeat, new_workload])
+def test_what_makes_no_room_causes_no_second_pass(change: Callable[[State], None]) -> None:
+    found = full()
+    change(found)
+    assert last(found, "w", NOW + 9) is None
+    assert found.next_wake(NOW + 9) == NOW + 24
+
+
+def test_a_burst_of_changes_causes_one_second_pass_a_second() -> None:
+    """Nodes that come one by one, too small each: no change is lost, and none of them has a try of its own."""
+    found = failing()
+    tries = []
+    for tenth in range(80, 125):
+        name = f"n{tenth}"
+        found.set_node(name, node(name, 1, rack=name))
+        now = NOW + tenth / 10
+        tries += [now - NOW for plan in drain(found, found.policy, now) for each in plan.decisions]
+    assert tries == pytest.approx([8, 9, 10, 11, 12])
+    assert found.next_wake(NOW + 12) == NOW + 13  # what came since the last try
+    assert isinstance(last(found, "w", NOW + 13), StayPending)
+    assert found.next_wake(NOW + 13) == NOW + 43  # and then by time
+
+
+def test_a_change_during_a_second_pass_causes_another_one() -> None:
+    found = failing()
+    new_node(found)
+    (head,) = found.heads(NOW + 8)
+    snapshot = found.snapshot()
+    found.set_node("n4", node("n4", 1, rack="r4"))
+    found.apply(Plan((wait_of(head),)))
+    found.release(snapshot)
+    assert last(found, "w", NOW + 8) is None
+    assert found.next_wake(NOW + 8) == NOW + 9
+    assert domains(last(found, "w", NOW + 9)) == {"n2": 2}
+
+
+def wait_of(head: Head) -> StayPending:
+    """A second pass that found no room."""
+    return StayPending(head.workload, "a", PendingReason.WAITING_FOR_QUOTA, "", Requeue.HEAP, second_pass=True)
+
+
+def test_a_change_repeats_no_second_pass_whose_write_was_refused_before_its_time() -> None:
+    """Its domains become free again by the refusal: neither that nor anything else undoes the backoff."""
+    found = provisioned(nodes=(node("n1", 2),))
+    put(found, waiting := reserved_first(found))
+    assert isinstance(last(found, "w", NOW + 1), Reserve)
+    found.unassume(waiting.key, NOW + 21)
+    new_node(found)
+    assert last(found, "w", NOW + 20) is None
+    assert found.next_wake(NOW + 20) == NOW + 21
+    assert isinstance(last(found, "w", NOW + 21), Reserve)
+    found.unassume(waiting.key)  # only in conflict with another write
+    assert isinstance(last(found, "w", NOW + 22), Reserve)
 
 
 def test_a_workload_that_is_placed_in_another_cluster_does_not_keep_the_scheduler_awake() -> None:
