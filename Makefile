@@ -162,6 +162,7 @@ generate: $(STAMP) ## Make the generated files anew: CRDs, webhooks and rights o
 	$(BIN)/python -m controller.run.user_roles charts/seiretsu/templates/_user_roles.tpl
 	$(BIN)/python -m core.feedback.page docs/feedback.md
 	$(BIN)/python -m core.jobs.page docs/job-kinds.md
+	$(BIN)/python -m bench.flow docs/flow.md
 
 tools: $(STAMP) ## Build the control plane's programs, where they are missing
 	@$(BIN)/seiretsu cluster tools $(CONTROL_PLANE) >/dev/null

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.flow import VirtualLoop
 from certs import keeper as keeper_module
 from certs import pki, record
 from certs.directory import FILE, DirectoryStore
@@ -359,23 +360,6 @@ async def test_a_keeper_that_is_woken_again_and_again_waits_longer_between_its_p
     assert pauses[-2:] == [PASS_EVERY, PASS_EVERY]
 
 
-class VirtualTime(asyncio.SelectorEventLoop):
-    """Never waits: its time is that of the next timer as soon as nothing else is left to do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def time(self) -> float:
-        return self.now
-
-    def _run_once(self) -> None:
-        timers = [each.when() for each in self._scheduled if not each.cancelled()]  # type: ignore[attr-defined]
-        if timers and not self._ready:  # type: ignore[attr-defined]
-            self.now = max(self.now, min(timers))
-        super()._run_once()  # type: ignore[misc]
-
-
 @pytest.mark.parametrize("contested", [0, 1, 20], ids=["quiet", "woken before", "woken all the time before"])
 def test_t8_what_is_damaged_at_any_moment_is_restored_in_time(contested: int) -> None:
     """T8: the Secret within 5 s, a caBundle within a second after a watch has reported it. So it is when the keeper was
@@ -416,7 +400,7 @@ def test_t8_what_is_damaged_at_any_moment_is_restored_in_time(contested: int) ->
         running.cancel()
         return secrets, bundles
 
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         secrets, bundles = runner.run(damage())
     assert max(secrets) < 5
     assert max(bundles) < 1

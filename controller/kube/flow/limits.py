@@ -1,5 +1,5 @@
-"""The figures of flow control, each with the measurement that set it; where none was made, with what twice or half of
-it would do.
+"""The figures of flow control. docs/flow.md has what each of them does with half of its value, as it is, and with twice
+as much, measured by ``bench.flow`` on a model of an API server; a measurement on a real one that set a figure is here.
 
 Writes in flight are limited at four places, one after the other. The scheduler has ``DECIDED_WRITES`` for what it
 decided, and decides again when ``UNWRITTEN`` are left (``controller.scheduling.scheduler``); reasons why workloads wait
@@ -16,20 +16,15 @@ docs/performance.md has the tables.
 
 SLOWEST_SHARE = 1 / 64
 """Never slower than this share of the configured rate: a server that is always busy is still asked, 5 times a second by
-the default of 300. The way back to the whole rate takes half a minute then. With half of it six seconds more; with
-twice as much an API server that refuses everything is asked ten times a second by each process.
+the default of 300. The way back to the whole rate takes half a minute then.
 """
 SPARE_SHARE = 0.5
-"""Events are sent while more than this share of the burst is unused. With less, a burst of writes after them waits for
-the rate; with all of it, no event is sent while anything else is.
-"""
+"""Events are sent while more than this share of the burst is unused. The rest is for a burst of writes after them."""
 HALVED_ONCE_SECONDS = 1.0
-"""One storm of 429 halves the rate once in this time: its answers arrive within it. With half of it one storm counts
-twice; with twice as much the rate follows a server that stays busy half as fast.
-"""
+"""One storm of 429 halves the rate once in this time: its answers arrive within it."""
 CLIMB = 0.125
 """What a call that passes adds to the rate. So the rate climbs by an eighth of itself in a second and doubles in six,
-whatever it is. With half of it that takes eleven seconds; with twice as much three, and the next storm comes sooner.
+whatever it is.
 """
 
 # Precedence: writes while admission calls arrive.
@@ -46,45 +41,33 @@ the median, without a limit 0.22 s; the four protect callers at 300 calls a seco
 """
 LONGEST_WAIT_SECONDS = 1.0
 """When a write has waited for so long, one begins even if earlier ones are not answered: the one whose turn it is.
-After twice this time it is one without ``first``, if this write is. With half of it more writes than ``MOST`` are in
-flight at an API server that takes half a second for one; with twice as much an admission waits for two seconds while
-answers hang.
+After twice this time it is one without ``first``, if this write is.
 """
 QUIET_SECONDS = 1.0
 """When no call has arrived for this time, writes are made immediately. It is longer than the pauses of a client that
-creates job after job: with half of it writes begin in these pauses, with twice as much they wait after the last one.
+creates job after job.
 """
 RATE_SECONDS = 0.5
-"""The time over which calls are counted: half of the rate is forgotten in two thirds of it. With half of it a short
-burst of calls counts as twice the rate; with twice as much writes are held back for longer after it.
-"""
+"""The time over which calls are counted: half of the rate is forgotten in two thirds of it."""
 
 # Pressure: how busy the API server is.
 
 SMOOTHING = 0.1
-"""The least share of the newest write in an average: ten writes make up two thirds of it. With twice as much one slow
-write holds deferrable ones back, with half of it twenty writes pass before a busy API server is noticed.
-"""
+"""The least share of the newest write in an average: ten writes make up two thirds of it."""
 SHORTEST_IDLE_SECONDS = 1e-4
 """No write is taken to be faster than this: it only prevents a division by zero, and no API server is as fast."""
 REFUSED_SLOWDOWN = 50.0
 """An answer 429 counts as a write that was so many times slower than usual: one alone raises the slowdown to 6 and the
-interval to 72 ms, a second one the interval to its longest. With half of it that takes five, with twice as much one.
+interval to 72 ms, a second one the interval to its longest.
 """
 RECOVERY_SECONDS = 0.25
 """Without writes, half of the slowdown is forgotten in this time. A process that writes little would else believe an
-old latency: with twice as much it waits for it twice as long, with half of it an API server that is busy all the time
-counts as idle after each pause between two deferrable writes.
+old latency.
 """
 IDLE_WINDOW_SECONDS = 300.0
-"""The idle latency is the lowest average of this window and the one before: five to ten minutes. With half of it a load
-of ten minutes counts as idle; with twice as much an API server that became slower for good counts as busy for twenty.
-"""
+"""The idle latency is the lowest average of this window and the one before: five to ten minutes."""
 HIGHEST_IDLE_SECONDS = 0.02
-"""A process that starts while the API server is busy has not seen it idle: it assumes no higher latency than this. With
-half of it a slow but idle API server counts as busy; with twice as much one that takes 40 ms for a write, twice as long
-as a slow one, counts as idle.
-"""
+"""A process that starts while the API server is busy has not seen it idle: it assumes no higher latency than this."""
 
 # Budget: writes that can wait.
 
@@ -93,17 +76,13 @@ UNIT_SECONDS = 0.0025
 0.9 queue statuses a workload became 0.12, and 2.6 writes in all 1.3.
 """
 DEFERRED_AT_ONCE = 4
-"""Deferrable writes in flight: as many as all writes have at a busy moment (``FEWEST``). With twice as many they take
-the places of admissions, with half as many the statuses of thirty queues wait for each other's answers.
-"""
+"""Deferrable writes in flight: as many as all writes have at a busy moment (``FEWEST``)."""
 BUSY_SECONDS = 0.05
 """At this interval the API server is busy, and writes with ``soon`` begin at least as often: sixteen recorded scenarios
 in parallel waited for the condition ``Active`` of new LocalQueues at five writes a second.
 """
 IN_A_ROW = 3
-"""Turns in a row of lanes that come first, while others wait: these get a quarter of the turns. With six a seventh;
-with one a half, and then what comes first waits for the others.
-"""
+"""Turns in a row of lanes that come first, while others wait: these get a quarter of the turns."""
 MANY_CALLS = 80.0
 """While more admission calls a second arrive (two for each Job), writes that can wait are rare. With fewer calls, the
 latency of writes alone says how busy the API server is: with a limit at the first call, fourteen recorded scenarios in
