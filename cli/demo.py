@@ -300,12 +300,12 @@ class Demo:
                 manifest = manifest.replace("  labels:\n", f"  annotations:\n    {patch}\n  labels:\n", 1)
             self.line(f"$ kubectl create -f {file}")
             done = self.kubectl("create", "-f", "-", stdin=manifest)
-            said = (done.stderr + done.stdout).strip()
-            self.line(indent(said.replace('"STDIN"', f'"{file}"'), "  "), "yellow")
+            output = (done.stderr + done.stdout).strip()
+            self.line(indent(output.replace('"STDIN"', f'"{file}"'), "  "), "yellow")
             if patch is None and (done.returncode or "Warning:" not in done.stderr):
-                raise DemoError(f"{file}: kubectl printed no warning: {said}")
+                raise DemoError(f"{file}: kubectl printed no warning: {output}")
             if patch and not done.returncode:
-                raise DemoError(f"{file}: kubectl was not refused: {said}")
+                raise DemoError(f"{file}: kubectl was not refused: {output}")
 
     def summary(self, seconds: float) -> None:
         """Returns the summary."""

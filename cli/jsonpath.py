@@ -81,23 +81,23 @@ def _run(parts: Sequence[tuple[str, str]], at: int, root: object, here: object, 
     """Renders from a part to the end of its range; returns the text and the part after it."""
     if depth > MOST_DEEP:
         raise JsonPathError(f"jsonpath: more than {MOST_DEEP} ranges in each other")
-    said: list[str] = []
+    found: list[str] = []
     while at < len(parts):
         kind, text = parts[at]
         if kind == "end":
-            return "".join(said), at
+            return "".join(found), at
         if kind == "range":
             after = _end(parts, at)
             for each in _values(text, root, here):
                 inner, _ = _run(parts, at + 1, root, each, depth + 1)
-                said.append(inner)
+                found.append(inner)
             at = after
         elif kind == "path":
-            said.append(" ".join(_text(each) for each in _values(text, root, here)))
+            found.append(" ".join(_text(each) for each in _values(text, root, here)))
         else:
-            said.append(text)
+            found.append(text)
         at += 1
-    return "".join(said), at
+    return "".join(found), at
 
 
 def _end(parts: Sequence[tuple[str, str]], start: int) -> int:

@@ -233,10 +233,10 @@ def _svg(parts: PictureParts, frame: Frame, title: str) -> str:
         top += HEAD + ROW * len(frame.rows)
         drawn += _moments(frame, top + 10)
     height, cut = round(top + 30), 0 if title else TITLE
-    says = f"{title}: what each ClusterQueue uses of its quotas, who waits, and when each workload runs".lstrip(": ")
+    label = f"{title}: what each ClusterQueue uses of its quotas, who waits, and when each workload runs".lstrip(": ")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 {cut} {frame.width} {height - cut}" '
-        f'width="{frame.width}" height="{height - cut}" role="img" aria-label="{escape(says)}">'
+        f'width="{frame.width}" height="{height - cut}" role="img" aria-label="{escape(label)}">'
         f'<style>{style()}</style><rect class="paper" width="{frame.width}" height="{height}"/>'
         + (_text(title, 10, 22, "head title") if title else "")
         + _legend()

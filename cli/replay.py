@@ -96,7 +96,7 @@ def text(count: int, decisions: int, different: Sequence[ReplayedCycle]) -> str:
             recorded, now = (", ".join(str(head.key) for head in heads) or "none" for heads in cycle.heads_differ)
             lines += [f"  heads, recorded: {recorded}", f"  heads, now:      {now}"]
         for name, was, is_now in _pairs(cycle):
-            lines += [f"  {name}", f"    recorded: {_said(was)}", f"    now:      {_said(is_now)}"]
+            lines += [f"  {name}", f"    recorded: {_decided(was)}", f"    now:      {_decided(is_now)}"]
     if len(different) > MOST_SHOWN:
         lines.append(f"and {len(different) - MOST_SHOWN} more (-o json shows all)")
     return "".join(f"{line}\n" for line in lines)
@@ -110,7 +110,7 @@ def _pairs(cycle: ReplayedCycle) -> Iterator[tuple[str, DecisionRecord | None, D
             yield str(key), was.get(key), now.get(key)
 
 
-def _said(record: DecisionRecord | None) -> str:
+def _decided(record: DecisionRecord | None) -> str:
     if record is None:
         return "not decided"
     if record.admission is not None:
@@ -125,7 +125,7 @@ def _plain(cycle: ReplayedCycle) -> Raw:
         "time": datetime.fromtimestamp(cycle.at, UTC).isoformat(),
         "cycle": cycle.cycle,
         "decisions": [
-            {"workload": name, "recorded": _said(was), "now": _said(now)} for name, was, now in _pairs(cycle)
+            {"workload": name, "recorded": _decided(was), "now": _decided(now)} for name, was, now in _pairs(cycle)
         ],
     }
     if cycle.heads_differ is not None:

@@ -217,14 +217,14 @@ def text(answer: When, now: float) -> str:
             known = low is not None and high is not None and span(low) != span(high)
             between = f" {interval(low or 0, answer.seconds or 0, high or 0)}" if known else ""
             how = "simulated, " if answer.how == "simulated" else ""
-            said = f"starts in about {span(answer.seconds or 0)}{between}, at {clock}: {how}{answer.why}"
+            sentence = f"starts in about {span(answer.seconds or 0)}{between}, at {clock}: {how}{answer.why}"
         case "estimated":
-            said = f"starts in {answer.why}"
+            sentence = f"starts in {answer.why}"
         case "unknown":
-            said = f"not known when it starts: {answer.why}"
+            sentence = f"not known when it starts: {answer.why}"
         case how:
-            said = f"{how} {answer.why}"
-    lines = [f"{answer.job}: {said}"]
+            sentence = f"{how} {answer.why}"
+    lines = [f"{answer.job}: {sentence}"]
     if answer.stands:
         lines.append(f"  {answer.stands}")
     if answer.unseen:

@@ -91,7 +91,7 @@ class Follower:
         self.judge.see(change)
         self._also(self.cluster, change)
 
-    def said(self, sentences: list[str]) -> list[str]:
+    def titled(self, sentences: list[str]) -> list[str]:
         """The sentences with the name of the cluster, if there are several."""
         return [f"{self.cluster}: {each}" for each in sentences] if self.cluster else sentences
 
@@ -104,7 +104,7 @@ def quiet(followers: Sequence[Follower], fleet: Fleet, patience: float, *, drain
         broken = fleet.at_rest() if len(followers) > 1 else []
         for each in followers:
             with each.lock:
-                broken += each.said(each.judge.at_rest(drained=drained))
+                broken += each.titled(each.judge.at_rest(drained=drained))
         if (current and not broken) or time.monotonic() > end:
             return broken if current else ["etcd changes faster than it can be followed", *broken]
         time.sleep(POLL_SECONDS)
@@ -119,7 +119,7 @@ def report(followers: Sequence[Follower], fleet: Fleet, more: list[str]) -> dict
     with first.lock:
         judge = first.judge
         return {
-            "broken": [*(text for each in followers for text in each.said(each.judge.broken)), *fleet.broken, *more],
+            "broken": [*(text for each in followers for text in each.titled(each.judge.broken)), *fleet.broken, *more],
             "changes": sum(each.changes for each in followers),
             "admissions": judge.admitted.total(),
             "admitted_again": sorted(name for name, count in judge.admitted.items() if count > 1),

@@ -153,6 +153,31 @@ def test_a_place_with_names_of_others_gives_the_reason(place: str) -> None:
     assert SAME_NAMES[place] in " ".join((docstring or "").split())
 
 
+def given_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """The names that a module gives, not those of others that it uses, and their lines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name, node.lineno
+            case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, node.lineno
+            case ast.ClassDef(name=name):
+                yield name, node.lineno
+
+
+@pytest.mark.parametrize("top", [each for each in PROGRAMS if each not in ("devcluster", "bench")])
+def test_a_name_is_what_happens_and_not_told_or_said(top: str) -> None:
+    """CONTRIBUTING.md has one verb for each fact: write, record, report, log, return, wake."""
+    vague = {"tell", "tells", "told", "untold", "say", "says", "said"}
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted((ROOT / top).rglob("*.py"))
+        for name, line in given_names(ast.parse(path.read_text()))
+        if vague & set(name.lower().split("_"))
+    ]
+    assert not found, "what is written, recorded, reported, logged or returned"
+
+
 def imported(tree: ast.Module) -> Iterator[str]:
     """The modules and names that a module imports."""
     for node in ast.walk(tree):

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from core.forecast.basis import Basis
 from core.forecast.edits import concerned
-from core.forecast.newcomers import Kind, kind_of, newcomer, of_newcomer
+from core.forecast.newcomers import NewcomerKind, kind_of, newcomer, of_newcomer
 from core.forecast.situation import Situation, situation
 from core.model import Key, PodSet, Workload
 from core.model.forecast import StartForecast
@@ -52,8 +52,8 @@ class DryRuns:
         lookup, basis = self.context.lookup, self.context.basis
         if basis is None or not lookup.synced:
             return judge(self.context)
-        known: dict[Kind, StartForecast | None] = {}
-        asked: list[tuple[Kind, tuple[PodSet, ...]]] = []
+        known: dict[NewcomerKind, StartForecast | None] = {}
+        asked: list[tuple[NewcomerKind, tuple[PodSet, ...]]] = []
 
         def ask(local_queue: Key, priority: int, pod_sets: tuple[PodSet, ...]) -> StartForecast | None:
             kind = kind_of(local_queue, priority, pod_sets)
@@ -73,7 +73,7 @@ class DryRuns:
             _LOG.exception("the forecast of a dry run failed", queue=str(kind.local_queue))
         return judge(knowing) if known[kind] is not None else answer
 
-    async def _forecast(self, kind: Kind, pod_sets: tuple[PodSet, ...], basis: Basis) -> StartForecast | None:
+    async def _forecast(self, kind: NewcomerKind, pod_sets: tuple[PodSet, ...], basis: Basis) -> StartForecast | None:
         state, now = self.context.lookup.state, self._clock()
         queue = self.context.lookup.local_queue(kind.local_queue)
         arena = state.reservations.arena_of.get(queue.cluster_queue) if queue is not None else None

@@ -29,7 +29,7 @@ def _plain(value: Any) -> Any:
     match value:
         case dict():
             fields = {name: _field(name, child) for name, child in value.items()}
-            return {name: child for name, child in fields.items() if not _says_nothing(name, child)}
+            return {name: child for name, child in fields.items() if not _is_empty(name, child)}
         case list():
             return [_plain(element) for element in value]
     return value
@@ -48,5 +48,5 @@ def _quantity(value: Any) -> Any:
         return value
 
 
-def _says_nothing(name: str, value: Any) -> bool:
+def _is_empty(name: str, value: Any) -> bool:
     return value is None or value == [] or (value == {} and name in _STRUCTS)

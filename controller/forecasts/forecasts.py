@@ -37,7 +37,7 @@ from core.forecast.arrivals import NOBODY, ArrivalRates, RecentArrivals
 from core.forecast.basis import Basis
 from core.forecast.calibration import Calibration
 from core.forecast.learned import LearnedRunTimes, ran
-from core.forecast.newcomers import Kind, kind_of
+from core.forecast.newcomers import NewcomerKind, kind_of
 from core.forecast.situation import Situation, situation
 from core.model import Key, Node, PodSet, Requests, Workload
 from core.model.forecast import StartForecast
@@ -89,7 +89,7 @@ class Forecasts:
         self.run_times = LearnedRunTimes()
         self.recent = RecentArrivals(clock())
         self._starts: dict[Key, StartForecast] = {}
-        self._newcomers: dict[Kind, StartForecast] = {}
+        self._newcomers: dict[NewcomerKind, StartForecast] = {}
         self._records: dict[Key, Record] = {}
         self._calibration = Calibration()
         self._seen: dict[str, _Seen] = {}

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from api.objects import Key
 from core.forecast.edits import ObjectEdit
-from core.forecast.newcomers import Kind
+from core.forecast.newcomers import NewcomerKind
 from core.forecast.situation import Situation
 from core.model import Node, Requests, Workload
 from core.model.effects import Effects
@@ -111,7 +111,7 @@ class Starts(Struct):
 class Newcomers(Struct):
     """The answers for jobs that do not exist yet."""
 
-    starts: list[tuple[Kind, StartForecast]]
+    starts: list[tuple[NewcomerKind, StartForecast]]
 
 
 class ArenasGone(Struct):

@@ -111,7 +111,7 @@ class EventSender:
         self._sleep = sleep
         self._series: OrderedDict[_Sent, _Series] = OrderedDict()
         self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._waiting: Turns[_Sent] = Turns(lambda said: said.about.namespace)
+        self._waiting: Turns[_Sent] = Turns(lambda event: event.about.namespace)
         self._news = asyncio.Event()
         self._number = 0
         self._closed = False
@@ -131,37 +131,37 @@ class EventSender:
         """
         if len(message) > LONGEST_MESSAGE:
             message = message[: LONGEST_MESSAGE - 3] + "..."
-        said = _Sent(about, type, reason, component)
-        if said not in self._waiting and self._full(said):
+        event = _Sent(about, type, reason, component)
+        if event not in self._waiting and self._full(event):
             self.dropped["full"] += 1
             return
         if not self._allowed(about.uid):
             self.dropped["chatter"] += 1
             return
         now, at = self._now(), self._clock()
-        series = self._series.get(said)
+        series = self._series.get(event)
         if series is None or at - series.at > SAME_SECONDS:
             # Nanoseconds since the epoch, as every recorder does, so that two recorders never choose one name.
             self._number = max(self._number + 1, int(now.timestamp() * 1e6) * 1000)
-            self._series[said] = _Series(self._number, message, now, now, at)
+            self._series[event] = _Series(self._number, message, now, now, at)
         else:
             series.message, series.last, series.at, series.count = message, now, at, series.count + 1
-        self._series.move_to_end(said)
+        self._series.move_to_end(event)
         while len(self._series) > REMEMBERED + len(self._waiting) or self._oldest_is_over(at):
             self._series.popitem(last=False)
-        self._waiting.add(said)
+        self._waiting.add(event)
         self._news.set()
 
-    def _full(self, said: _Sent) -> bool:
+    def _full(self, event: _Sent) -> bool:
         """Whether there is no room for another event of this namespace: it may have as many as there are free places.
         So one namespace can take half of them, two a third each, and there is always room for another one.
         """
-        return self.waiting_in(said.about.namespace) >= WAITING - len(self._waiting)
+        return self.waiting_in(event.about.namespace) >= WAITING - len(self._waiting)
 
     def _oldest_is_over(self, at: float) -> bool:
         """Whether the series that has been silent for the longest time would not be continued any more."""
-        said, series = next(iter(self._series.items()))
-        return at - series.at > SAME_SECONDS and said not in self._waiting
+        event, series = next(iter(self._series.items()))
+        return at - series.at > SAME_SECONDS and event not in self._waiting
 
     async def run(self) -> None:
         """Sends stored events until ``close``, then the rest; returns when none is left."""
@@ -188,53 +188,53 @@ class EventSender:
         self._closed = True
         self._news.set()
 
-    async def _deliver(self, said: _Sent) -> float:
+    async def _deliver(self, event: _Sent) -> float:
         """Sends an event; returns for how many seconds no other one should be sent."""
-        series = self._series.get(said)
+        series = self._series.get(event)
         if series is None:
             self.dropped["forgotten"] += 1
             return 0.0
         try:
-            await self._send(said, series)
+            await self._send(event, series)
             self.sent += 1
         except (Unreachable, TooManyRequests) as error:
-            if self._closed or self._full(said):
+            if self._closed or self._full(event):
                 self.dropped["unreachable"] += 1
             else:
-                self._waiting.add(said)
+                self._waiting.add(event)
             return min(max(1.0, error.retry_after or 0.0), LONGEST_RETRY_AFTER_SECONDS)
         except ApiError as error:  # no rights, a namespace that is ending: it will not get better
             self.dropped[error.reason] += 1
-            log.debug("event dropped", reason=said.reason, about=said.about.name, error=str(error))
+            log.debug("event dropped", reason=event.reason, about=event.about.name, error=str(error))
         return 0.0
 
-    async def _send(self, said: _Sent, series: _Series) -> None:
-        namespace = said.about.namespace or "default"
+    async def _send(self, event: _Sent, series: _Series) -> None:
+        namespace = event.about.namespace or "default"
         change = {"count": series.count, "lastTimestamp": _stamp(series.last), "message": series.message}
         if series.name:
             with contextlib.suppress(NotFound):  # events are kept for an hour: create a new one
                 await self._client.patch(EVENTS, series.name, namespace, change)
                 return
-        name = f"{said.about.name[:230]}.{series.number:x}"
+        name = f"{event.about.name[:230]}.{series.number:x}"
         try:
-            await self._client.create(EVENTS, self._event(name, namespace, said, series), namespace)
+            await self._client.create(EVENTS, self._event(name, namespace, event, series), namespace)
         except AlreadyExists:  # the answer to its create was lost
             await self._client.patch(EVENTS, name, namespace, change)
         series.name = name
 
-    def _event(self, name: str, namespace: str, said: _Sent, series: _Series) -> Raw:
-        about = said.about
+    def _event(self, name: str, namespace: str, event: _Sent, series: _Series) -> Raw:
+        about = event.about
         reference = {"apiVersion": about.api_version, "kind": about.kind, "name": about.name, "uid": about.uid}
         return {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {"name": name, "namespace": namespace},
             "involvedObject": reference | ({"namespace": about.namespace} if about.namespace else {}),
-            "type": said.type,
-            "reason": said.reason,
+            "type": event.type,
+            "reason": event.reason,
             "message": series.message,
-            "source": {"component": said.component},
-            "reportingComponent": said.component,
+            "source": {"component": event.component},
+            "reportingComponent": event.component,
             "reportingInstance": self._instance,
             "firstTimestamp": _stamp(series.first),
             "lastTimestamp": _stamp(series.last),

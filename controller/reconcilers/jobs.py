@@ -470,10 +470,10 @@ class JobReconciler(Reconciler[_Decided]):
 
     def _report_problem(self, key: Key, job: Raw, problem: Problem) -> None:
         """Emits an event about a problem; about a group only one for each sentence, not one for each of its pods."""
-        said = (problem.reason, problem.message)
-        if not self.kind.grouped or self._problems.get(key) != said:
-            self._record(problem.about or job, events.failed(*said))
-        self._problems[key] = said
+        failure = (problem.reason, problem.message)
+        if not self.kind.grouped or self._problems.get(key) != failure:
+            self._record(problem.about or job, events.failed(*failure))
+        self._problems[key] = failure
 
     async def _record_on_each(self, jobs: Sequence[Raw], event: events.Event) -> None:
         """Emits an event on each of many objects, with pauses for other tasks."""

@@ -176,10 +176,10 @@ def _named(names: tuple[str, ...]) -> str:
     return ", ".join(map(shortened, names[:2])) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
-def _of_queue(says: capacity.Judgement) -> capacity.OfJob:
+def _of_queue(judge: capacity.Judgement) -> capacity.OfJob:
     def texts(job: Submission, lookup: Lookup) -> Iterable[str]:
         queue = cluster_queue_of(job, lookup)
-        return says(job, queue, lookup) if queue is not None else ()
+        return judge(job, queue, lookup) if queue is not None else ()
 
     return texts
 

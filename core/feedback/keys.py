@@ -51,7 +51,7 @@ class Keys:
     noun: str = "job"
     namespace: str = ""
 
-    def said(self, place: str) -> str:
+    def written(self, place: str) -> str:
         """A place as messages have it."""
         return place.replace("the job", f"the {self.noun}")
 
@@ -180,7 +180,7 @@ def _misplaced(change: Change[Keys], lookup: Lookup) -> Iterable[str]:
         if key in _WITHOUT_EFFECT and topology.is_off(lookup):
             continue  # in any place
         if place not in read and not (key == Label.QUEUE_NAME and queued):  # copied to the pods it does no harm
-            there, right = (change.new.said(each) if change.new is not None else each for each in (place, read[0]))
+            there, right = (change.new.written(each) if change.new is not None else each for each in (place, read[0]))
             yield fitted(
                 f"{key} has no effect as {there}: make it {right}",
                 f"{key} has no effect there: make it {right}",

@@ -44,13 +44,13 @@ def _by_name(job: Submission, lookup: Lookup) -> list[NamespaceQuota]:
 
 
 def _required(quotas: list[tuple[NamespaceQuota, _Counted]], nothing: str) -> Iterable[str]:
-    said = set()
+    known = set()
     for quota, pods in quotas:
         for measure in quota.hard:
             key = _key(measure)
             path = next((charge.unset[key] for _, charge in pods if key in charge.unset), None)
-            if path is not None and key not in said:
-                said.add(key)
+            if path is not None and key not in known:
+                known.add(key)
                 needs = f'ResourceQuota "{shortened(quota.name)}" requires {key}'
                 yield fitted(f"{nothing}: {needs}; set it in {path}.resources")
 

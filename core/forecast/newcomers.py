@@ -31,7 +31,7 @@ _SHORT: Final = RunTime((1.0,), "")
 """How long a newcomer runs in the forecast: it must not be in the way of others."""
 
 
-class Kind(NamedTuple):
+class NewcomerKind(NamedTuple):
     """What newcomers have in common: LocalQueue, priority and what decides where and when their pods may run."""
 
     local_queue: Key
@@ -39,13 +39,13 @@ class Kind(NamedTuple):
     shape: tuple[Hashable, ...]
 
 
-def kind_of(local_queue: Key, priority: int, pod_sets: Iterable[PodSet]) -> Kind:
+def kind_of(local_queue: Key, priority: int, pod_sets: Iterable[PodSet]) -> NewcomerKind:
     """Returns the kind of a job."""
-    return Kind(local_queue, priority, tuple(shape(each) for each in pod_sets))
+    return NewcomerKind(local_queue, priority, tuple(shape(each) for each in pod_sets))
 
 
 def _newcomers(about: Situation) -> list[Workload]:
-    latest: dict[Kind, Workload] = {}
+    latest: dict[NewcomerKind, Workload] = {}
     for each in (*about.holding, *about.waiting):
         if each.replaces is None and not each.variant_of and each.key not in about.leaving:
             kind = _kind(each)
@@ -58,7 +58,7 @@ def _newcomers(about: Situation) -> list[Workload]:
     ]
 
 
-def _kind(workload: Workload) -> Kind:
+def _kind(workload: Workload) -> NewcomerKind:
     return kind_of(Key(workload.key.namespace, workload.queue), workload.priority, workload.pod_sets)
 
 
@@ -77,7 +77,7 @@ def newcomer(
 
 def of_newcomers(
     about: Situation, run_times: RunTimes, seed: int = 0, rates: ArrivalRates = NOBODY
-) -> Iterator[list[tuple[Kind, StartForecast]] | None]:
+) -> Iterator[list[tuple[NewcomerKind, StartForecast]] | None]:
     """Forecasts the kinds of an arena, in steps: yields None at every moment that is played, and answers where there
     are some.
     """

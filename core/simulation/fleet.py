@@ -267,7 +267,7 @@ class _Fleet:
                 each.advance(now)
             self._settle(self._awaited(now), now)
         end = now if until is None else until
-        self._say_who_waits(end)
+        self._add_reasons(end)
         timelines = {name: worker.close(end) for name, worker in self.workers.items()}
         for timeline in timelines.values():
             _forget_moments(timeline)
@@ -433,7 +433,7 @@ class _Fleet:
             return f"can admit it, too: {chosen} is first"
         return self.workers[worker.name].why_waiting(key, now)
 
-    def _say_who_waits(self, now: float) -> None:
+    def _add_reasons(self, now: float) -> None:
         """Adds why no worker has admitted what is offered at the end."""
         for key in self.origins:
             if self._concerned(key):

@@ -168,7 +168,7 @@ def warnings(headers: list[str] | tuple[str, ...]) -> tuple[str, ...]:
 def refusal(status: int, body: bytes) -> ApiError:
     """The error for an answer with that HTTP code; its body is a ``Status`` or any text."""
     try:
-        said = json.loads(body)
-        return ApiError(status, str(said.get("reason") or ""), str(said.get("message") or f"HTTP {status}"))
+        answer = json.loads(body)
+        return ApiError(status, str(answer.get("reason") or ""), str(answer.get("message") or f"HTTP {status}"))
     except (ValueError, AttributeError):
         return ApiError(status, "", body.decode(errors="replace").strip() or f"HTTP {status}")

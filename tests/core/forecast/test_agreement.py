@@ -26,12 +26,12 @@ from cli.live import Seen
 from cli.manifests import Document
 from cli.scenario import LIVE, Scenario
 from cli.simulator import play
-from cli.when import When, told, when
+from cli.when import When, of_server, when
 from core.forecast import document
 from core.forecast.basis import Basis
 from core.forecast.forecast import forecast
 from core.forecast.learned import FEWEST
-from core.forecast.newcomers import Kind, kind_of, of_newcomers
+from core.forecast.newcomers import NewcomerKind, kind_of, of_newcomers
 from core.forecast.situation import situation
 from core.model import PodSet, Workload
 from core.model.forecast import StartForecast, span
@@ -155,7 +155,7 @@ class Server:
         self.run_times = NOTHING.run_times(self.cluster.workloads)
         self.state = self.cluster.state
         self.starts: dict[Key, StartForecast] = {}
-        self.newcomers: dict[Kind, StartForecast] = {}
+        self.newcomers: dict[NewcomerKind, StartForecast] = {}
         for arena in sorted(self.state.reservations.arenas):
             about = situation(self.state, arena, NOW)
             self.starts |= forecast(about, self.run_times).starts
@@ -228,17 +228,17 @@ def test_all_that_show_the_start_of_a_waiting_workload_agree_with_the_scheduler(
         answer = asyncio.run(stands.answer(asked, Page(0, 50), User("ann", groups=("system:masters",)), None))  # type: ignore[arg-type]
         served = answer["forecast"]
         assert served.get("p50Seconds") == seconds, "the visibility API"
-        line, client, told_when = explain.starts(served), job_standing(answer).forecast, told(served, name)
+        line, client, by_when = explain.starts(served), job_standing(answer).forecast, of_server(served, name)
         assert (started(simulated[key]) or (None,))[0] == seconds, "simulate --from-cluster"
         alone = when(Seen(world.objects, ()), name, "ns", NOW)
         assert isinstance(alone, When)
         assert alone.seconds == seconds, "when, simulated with the objects"
         if seconds is None:
             assert "not known when it starts: it does not start as things are" in line
-            assert client is None and told_when is None
+            assert client is None and by_when is None
             continue
         assert client is not None and client.median == seconds, "the Python client"
-        assert told_when is not None and told_when.seconds == seconds, "when, from the server"
+        assert by_when is not None and by_when.seconds == seconds, "when, from the server"
         assert f"It starts in about {span(seconds)}: " in line, "explain"
 
 
