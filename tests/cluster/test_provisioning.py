@@ -7,6 +7,7 @@ cluster-autoscaler publishes.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -32,13 +33,16 @@ from tests.cluster.provisioning import (
     state,
     uid,
 )
-from tests.cluster.world import World, condition
-from tests.serving import serving
+from tests.cluster.test_topology import REQUIRED, all_placed, hostnames, node, ranked, with_topology
+from tests.cluster.world import World, condition, holds
+from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
 
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "provisioning.yaml"
+FOR = "example.com/for"
+"""The label of nodes that were made for one request."""
 
 
 def test_a_job_starts_when_its_nodes_are_provisioned(world: World) -> None:
@@ -87,6 +91,41 @@ def test_a_job_starts_when_its_nodes_are_provisioned(world: World) -> None:
 
 def events(world: World, job: str) -> set[str]:
     return world.events("Workload", world.workload(job)["metadata"]["name"])
+
+
+def test_a_job_is_placed_on_the_nodes_that_were_provisioned_for_it(
+    cluster: ControlPlane, served: Served, namespace: str
+) -> None:
+    """Quota first; its domains when the nodes are there, and of those with room only the new ones."""
+    world = World(cluster, namespace)
+    define(world, "provisioningrequests")
+    selector = [{"key": FOR, "valueFromProvisioningClassDetail": "For"}]
+    world.create(config(namespace, podSetUpdates={"nodeSelector": selector}), check(namespace))
+    with_topology(world)
+    world.queue("team", 48, admissionChecksStrategy=asks(namespace))
+    nodes = [node(f"{namespace}-{place}", namespace, place[0]) for place in ("a-1", "a-2", "a-3", "b-1", "b-2")]
+    new = nodes[3:]
+    for each in new:
+        each["metadata"]["labels"][FOR] = "job"
+    world.create(*nodes[:3], ranked("job", 4, REQUIRED))
+    (request,) = world.until("nodes are asked for", lambda: requests(world, "job"))
+    (pods,) = world.workload("job")["status"]["admission"]["podSetAssignments"]
+    assert (pods["count"], pods["delayedTopologyRequest"], pods.get("topologyAssignment")) == (4, "Pending", None)
+
+    world.create(new[0])
+    Autoscaler(world).answer(request, Provisioned="True", details={"For": "job"})
+    world.until("one node is not enough", lambda: "SecondPassFailed" in events(world, "job"))
+    assert world.jobs()["job"]["spec"]["suspend"] is True
+    assert holds(world.workload("job"), "QuotaReserved")
+    world.create(new[1])
+    placed = all_placed(world, "job", 4)
+    assert Counter(placed.values()) == {each["metadata"]["name"]: 2 for each in new}
+    assert [placed[rank] for rank in sorted(placed)] == sorted(placed.values())
+    (pods,) = world.workload("job")["status"]["admission"]["podSetAssignments"]
+    assert pods["delayedTopologyRequest"] == "Ready"
+    assert dict(hostnames(pods["topologyAssignment"])) == Counter(placed.values())
+    for each in nodes:
+        world.remove(each)
 
 
 class Crash(NamedTuple):

@@ -42,19 +42,20 @@ def node(name: str, pool: str, rack: str) -> Raw:
     }
 
 
+def with_topology(world: World) -> None:
+    """The namespace's flavor, with the topology of its nodes."""
+    name, levels = world.namespace, [{"nodeLabel": label} for label in (BLOCK, RACK, HOSTNAME)]
+    spec = {"nodeLabels": {POOL: name}, "topologyName": name, "tolerations": [{"key": TAINT, "operator": "Exists"}]}
+    world.create(ours("Topology", name, {"levels": levels}), ours("ResourceFlavor", name, spec))
+
+
 @pytest.fixture
 def racks(cluster: ControlPlane, served: Served, namespace: str) -> Iterator[World]:
     """A namespace with nodes of its own in two racks, and a flavor with their topology."""
     made = World(cluster, namespace)
     nodes = [node(f"{namespace}-{rack}-{number}", namespace, rack) for rack in ("a", "b") for number in (1, 2, 3)]
-    levels = [{"nodeLabel": label} for label in (BLOCK, RACK, HOSTNAME)]
-    made.create(*nodes, ours("Topology", namespace, {"levels": levels}))
-    spec = {
-        "nodeLabels": {POOL: namespace},
-        "topologyName": namespace,
-        "tolerations": [{"key": TAINT, "operator": "Exists"}],
-    }
-    made.create(ours("ResourceFlavor", namespace, spec))
+    made.create(*nodes)
+    with_topology(made)
     yield made
     for each in nodes:
         made.remove(each)
