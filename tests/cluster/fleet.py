@@ -116,9 +116,11 @@ class Fleet:
             ours("MultiKueueConfig", name, {"clusters": [*workers]}), ours("AdmissionCheck", name, check)
         )
 
-    def queue(self, name: str, *more: str, here: int = 8, there: tuple[int, ...] = (8, 8)) -> None:
-        """A queue in all clusters, with so many cpu in the manager and in each worker, and its check, which names
-        ``more`` clusters, too.
+    def queue(
+        self, name: str, *more: str, here: int = 8, there: tuple[int, ...] = (8, 8), flavor: Raw | None = None
+    ) -> None:
+        """A queue in all clusters, with so many cpu of a flavor in the manager and in each worker, and its check, which
+        names ``more`` clusters, too.
         """
         full = self.manager.full(name)
         self.check(full, *more, *(f"worker{place}" for place in range(1, len(self.workers) + 1)))
@@ -126,7 +128,9 @@ class Fleet:
             spec: Raw = {"namespaceSelector": {}, "resourceGroups": [of_flavor(full, cpu)]}
             if world is self.manager:
                 spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": full}]}
-            world.create(ours("ResourceFlavor", full, {}), ours("ClusterQueue", full, spec), local_queue(name, full))
+            world.create(
+                ours("ResourceFlavor", full, flavor or {}), ours("ClusterQueue", full, spec), local_queue(name, full)
+            )
         for world in (self.manager, *self.workers):
             world.until(f"queue {name} is active", partial(_is_active, world, name))
 

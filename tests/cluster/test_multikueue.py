@@ -25,6 +25,7 @@ from tests.cluster.fleet import Fleet, fleet, pods_of
 from tests.cluster.fleet_crash import crashes, ends_at
 from tests.cluster.fleet_faults import Faults, between
 from tests.cluster.test_pods import phase, pod
+from tests.cluster.test_topology import HOSTNAME, REQUIRED, hostnames
 from tests.cluster.world import World, condition, done, job, of_flavor, ours
 from tests.effort import SEED as CHOSEN
 from tests.effort import cases
@@ -200,6 +201,33 @@ def test_a_job_of_another_vendor_runs_in_a_worker(clusters: Fleet) -> None:
     here.until("its status is shown", lambda: here.get("widgets", "mine").get("status") == {"phase": "Running"})
     here.delete("workloads", "widget-mine")
     here.until("nothing is left of it", lambda: not one.get("widgets")["items"] and not copies(one))
+
+
+def test_a_job_is_placed_by_topology_in_its_worker_and_not_here(clusters: Fleet) -> None:
+    """The manager has the same flavor and no node: it admits the job without domains, and does not look for any."""
+    here, (one, _) = clusters.manager, clusters.workers
+    for world in (here, *clusters.workers):
+        world.create(ours("Topology", "hosts", {"levels": [{"nodeLabel": HOSTNAME}]}))
+    clusters.queue("hosts", there=(8, 0), flavor={"nodeLabels": {"type": "kwok"}, "topologyName": "hosts"})
+    made = managed("placed", "hosts", pods=2, seconds=600.0)
+    made["spec"]["template"]["metadata"].setdefault("annotations", {})[REQUIRED] = HOSTNAME
+    here.create(made)
+    here.until("it is ready here", lambda: here.condition("placed", "PodsReady")[0] == "True")
+    workload, (copy,) = here.workload("placed"), copies(one)
+    assert (workload["status"]["clusterName"], here.condition("placed", "Admitted")[0]) == ("worker1", "True")
+    (pods,) = workload["status"]["admission"]["podSetAssignments"]
+    assert (pods.get("delayedTopologyRequest"), pods.get("topologyAssignment")) == ("Ready", None)
+    (pods,) = copy["status"]["admission"]["podSetAssignments"]
+    assert dict(hostnames(pods["topologyAssignment"])) == {"node-1": 2}
+    found = [each["spec"] for each in one.get("pods")["items"] if each["metadata"]["labels"]["job-name"] == "placed"]
+    assert [(each["nodeName"], each["nodeSelector"][HOSTNAME]) for each in found] == [("node-1", "node-1")] * 2
+
+    here.create(managed("later", "hosts", seconds=1.0))
+    here.until("a later job has ended", lambda: done(here.jobs()["later"]))
+    assert here.workload("placed")["status"] == workload["status"]
+    assert "SecondPassFailed" not in here.events("Workload", workload["metadata"]["name"])
+    here.delete("jobs", "placed")
+    here.until("nothing is left of it", lambda: not copies(one) and "placed" not in one.jobs())
 
 
 def test_a_job_that_is_evicted_here_stops_in_its_worker(clusters: Fleet) -> None:
