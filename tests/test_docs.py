@@ -29,6 +29,8 @@ TOPS = (
     "webhook",
 )
 PATH = re.compile(rf"`((?:{'|'.join(TOPS)})/[\w/.-]*)`")
+NAMED = re.compile(rf"`([\w.]+)` in `((?:{'|'.join(TOPS)})/[\w/.-]*\.py)`")
+"""What a document finds in a file: `NAME` in `path`."""
 BUILT = {"seiretsu/program"}
 """Is in a wheel only."""
 FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2", re.MULTILINE | re.DOTALL)
@@ -60,11 +62,19 @@ def broken(document: Path, link: str) -> bool:
     return not path.exists() or (bool(anchor) and path.suffix == ".md" and anchor not in anchors(path))
 
 
+def defined(name: str, path: str) -> bool:
+    text = (ROOT / path).read_text()
+    return all(
+        re.search(rf"^\s*(?:(?:async def|def|class) {each}\b|{each}(?::| =))", text, re.M) for each in name.split(".")
+    )
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_document_refers_to_exists(document: Path) -> None:
     text = text_of(document)
     assert [link for link in LINK.findall(text) if broken(document, link)] == []
     assert [path for path in PATH.findall(text) if path not in BUILT and not (ROOT / path).exists()] == []
+    assert [found for found in NAMED.findall(text) if not defined(*found)] == []
 
 
 def test_the_index_has_every_document() -> None:
