@@ -227,6 +227,10 @@ class Caches:
         self.observers.append(observer)
         yield from in_steps(tuple(self.decoded), lambda key: observer(None, self.get(key)))
 
+    def leave(self, observer: Observer) -> None:
+        """Calls an observer no more."""
+        self.observers[:] = [each for each in self.observers if each != observer]
+
     def get(self, key: Key) -> Workload | None:
         """The workload at its newest version; None where it is gone."""
         return self.decoded.get(key)

@@ -145,6 +145,10 @@ class Store(Generic[T]):
         """Calls ``handler(old, new)`` for every change from now on, but not for existing objects."""
         self._handlers.append((handler, {}))
 
+    def leave(self, handler: Handler[T]) -> None:
+        """Calls a handler no more."""
+        self._handlers = [each for each in self._handlers if each[0] != handler]
+
     def catch_up(self, handler: Handler[T]) -> Iterator[None]:
         """As ``on_change``, yielding every few objects so that other tasks can run; handlers may be slow.
 

@@ -3,11 +3,13 @@
 Separate from the stores of ``controller.kube.store``, of which it has what a reflector calls: no write of this process
 enters here, nothing needs an index, and an entry must be small. The API server selects the pods: one enters when it
 gets a node, and leaves when it ends. One watch serves the guard, which follows all pods while this process leads, and
-the nodes of topologies, which do so only if a flavor has a topology.
+the nodes of topologies, which do so only while a flavor has a topology. Without both there is no watch, and no pod is
+kept.
 """
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Final, Literal, TypedDict, cast
@@ -16,6 +18,7 @@ import msgspec
 import structlog
 
 from api import resources
+from controller.cache.switch import Switch
 from controller.kube.client import Client
 from controller.kube.reflector import Reflector, decoded
 from controller.kube.store import SLICE, Store, number_of
@@ -85,10 +88,10 @@ class LivingPods:
         self._parts: list[dict[str, RunningPod]] = [{} for _ in range(PARTS)]
         self._listeners: list[_Listener] = []
 
-    def reflector(self, client: Client) -> Reflector[RunningPod]:
+    def reflector(self, client: Client, *, on_synced: Callable[[], None] = lambda: None) -> Reflector[RunningPod]:
         """Returns what follows the API server."""
         store = cast("Store[RunningPod]", self)
-        return Reflector(client, resources.PODS, store, field_selector=RUNNING, decode=read)
+        return Reflector(client, resources.PODS, store, field_selector=RUNNING, decode=read, on_synced=on_synced)
 
     def catch_up(self, handler: Changed) -> Iterator[None]:
         """Calls a handler, which must be short, with each pod as added, in steps, and from then on with its changes."""
@@ -163,6 +166,13 @@ class LivingPods:
         if old is not None:
             self._changed(uid, old, None)
 
+    def clear(self) -> Iterator[None]:
+        """Removes all pods, in steps."""
+        for place, pod in enumerate(self, start=1):
+            self._remove(pod.uid)
+            if not place % SLICE:
+                yield
+
     def _keep(self, listed: dict[str, RunningPod], version: int) -> Iterator[None]:
         for place, pod in enumerate(listed.values(), start=1):
             self.enter(pod)
@@ -173,6 +183,48 @@ class LivingPods:
                 self._remove(held.uid)
             if not place % SLICE:
                 yield
+
+
+class FollowedPods:
+    """The watch of the pods, as long as anything wants it; ``synced`` is set while all pods are known. ``run`` it in
+    one task.
+    """
+
+    def __init__(self, pods: LivingPods, client: Client) -> None:
+        self.synced = asyncio.Event()
+        self._pods = pods
+        self._client = client
+        self._wanted_by: dict[str, None] = {}
+        self._wanted = Switch()
+        self._current: object = None
+        """The watch that follows them."""
+
+    def want(self, name: str, on: bool) -> None:
+        """Something wants the pods, or does not any more."""
+        if on:
+            self._wanted_by[name] = None
+        else:
+            self._wanted_by.pop(name, None)
+        self._wanted.turn(bool(self._wanted_by))
+        if not self._wanted:  # at once: what wants them next waits for the next list
+            self._current = None
+            self.synced.clear()
+
+    async def run(self) -> None:
+        """Follows the pods while they are wanted, until cancelled."""
+        while True:
+            await self._wanted.while_on(self._follow)
+            for _ in self._pods.clear():
+                await asyncio.sleep(0)
+
+    async def _follow(self) -> None:
+        current = self._current = object()
+
+        def listed() -> None:
+            if self._current is current:
+                self.synced.set()
+
+        await self._pods.reflector(self._client, on_synced=listed).run()
 
 
 def _part(uid: str) -> int:

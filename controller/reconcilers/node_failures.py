@@ -7,6 +7,7 @@ terminate or is gone.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -83,6 +84,17 @@ class NodeFailures(Reconciler[WorkloadNodes]):
         yield from self.pods.catch_up(self._pod)
         yield from self.caches.observe(self._workload)
         self.caches.nodes.listen(self._node)
+
+    async def run(self) -> None:
+        """Listens to changes and reconciles until cancelled; once."""
+        try:
+            for _ in self.everything():
+                await asyncio.sleep(0)
+            await super().run()
+        finally:
+            self.pods.leave(self._pod)
+            self.caches.leave(self._workload)
+            self.caches.nodes.leave(self._node)
 
     def gather(self, key: Key) -> WorkloadNodes | None:
         """What is known of a workload; None if it is gone, or a decision of the cycle is not written yet."""

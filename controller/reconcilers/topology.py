@@ -5,6 +5,10 @@ followed, with the guard's watch. State gets the first node when all nodes and p
 nodes would seem to have room that they have not. From then on it gets what placement depends on, and no heartbeats:
 also the devices of a node, as one more of the resources that it has.
 
+When no flavor names a Topology any more, and no Workload holds domains, all of it ends: nothing is kept, and it begins
+again with the next flavor. Workloads that were placed are looked after until then: their nodes may fail, and their pods
+may come again.
+
 Pods that ask for a topology are not counted: their Workload is. Everybody may annotate pods, so that holds only for
 pods that name a Workload which exists and is placed; whether it has quota for them is what the guard looks after.
 Pods of an elastic job that ran before it changed its size stay where they are: those for which its new Workload has no
@@ -15,15 +19,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from msgspec import structs
 
 from api import resources
 from controller.cache.caches import Caches
+from controller.cache.switch import Switch
 from controller.kube.store import SLICE
 from controller.reconcilers.living import LivingPods
 from core.devices.inventory import EVERY_NODE, Inventory
@@ -35,7 +40,7 @@ from core.model.kubernetes import Labels
 from core.quota.usage import holds_quota
 from core.steps import Steps
 from core.topology.others import OtherPods
-from core.workload.ungating import is_placed, named, of_pods
+from core.workload.ungating import has_domains, is_placed, named, of_pods
 
 BATCH_SECONDS = 0.1
 """Pods come and go in groups: State gets the sums of their nodes so long after the first of them, or before the next
@@ -60,15 +65,30 @@ class Followed(Protocol):
 class TopologyNodes:
     """Keeps the nodes of State. ``run`` it on each replica: one that begins to lead then knows them.
 
-    ``known`` is set when State has everything. ``follow`` is called when the pods are to be followed, ``wake`` after
-    State has changed.
+    ``known`` is on while State has everything. ``follow`` is called when the pods are to be followed, and when not any
+    more, ``wake`` after State has changed.
     """
 
     def __init__(
-        self, caches: Caches, pods: LivingPods, *, follow: Callable[[], None], wake: Callable[[], None]
+        self, caches: Caches, pods: LivingPods, *, follow: Callable[[bool], None], wake: Callable[[], None]
     ) -> None:
         self.caches = caches
         self.pods = pods
+        self._begin()
+        self._changes = itertools.count(1)
+        self.known = Switch()
+        self._follow = follow
+        self._wake = wake
+        self._wanted = Switch()
+        self._counted = asyncio.Event()
+        self._flavors = caches.stores[resources.RESOURCE_FLAVORS]
+        self._held: dict[Key, None] = {}
+        """The Workloads that hold quota and domains."""
+        self._enabled = caches.state.placement is not None
+        self._flavors.listen(self._flavor)
+
+    def _begin(self) -> None:
+        """Nothing is known of pods and Workloads."""
         self.others = OtherPods()
         self._workloads: dict[Key, dict[Key, None]] = {}
         """The Workloads that ask for a topology or were placed in one, by the name that their pods have."""
@@ -82,34 +102,37 @@ class TopologyNodes:
         """Those of them of which something has changed, with the number of the last change."""
         self._judged: dict[Key, int] = {}
         """The change up to which those of them are judged."""
-        self._changes = itertools.count(1)
-        self.known = asyncio.Event()
-        self._follow = follow
-        self._wake = wake
-        self._wanted = asyncio.Event()
-        self._counted = asyncio.Event()
-        self._flavors = caches.stores[resources.RESOURCE_FLAVORS]
-        self._enabled = caches.state.placement is not None
-        self._flavors.listen(self._flavor)
-
-    @property
-    def used(self) -> bool:
-        """Whether a flavor has a topology, and that has an effect."""
-        return self._enabled and any(map(_has_topology, self._flavors))
+        self._entering = False
+        """Whether State gets the nodes."""
 
     async def run(self, nodes: Followed, pods: Followed) -> None:
-        """Follows nodes and pods until cancelled, from the moment that a flavor has a topology."""
+        """Follows nodes and pods until cancelled, while a flavor has a topology or a Workload has domains."""
         if not self._enabled:
             return
-        if not self.used:
-            await self._wanted.wait()
-        self._follow()
+        for _ in self.caches.observe(self._hold):
+            await asyncio.sleep(0)
+        self._look()
+        while True:
+            await self._wanted.while_on(partial(self._serve, nodes, pods))
+            self.known.turn(False)
+            for _ in self.leave():
+                await asyncio.sleep(0)
+            self._follow(False)
+            log.info("no flavor has a topology: the pods on all nodes are not counted any more")
+
+    async def while_known(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs something until cancelled while State has everything, each time from the start."""
+        while True:
+            await self.known.while_on(run)
+
+    async def _serve(self, nodes: Followed, pods: Followed) -> None:
+        self._follow(True)
         log.info("a flavor has a topology: the pods on all nodes are counted")
         await nodes.synced.wait()
         await pods.synced.wait()
         for _ in self.enter():
             await asyncio.sleep(0)
-        self.known.set()
+        self.known.turn(True)
         self._wake()
         while True:
             await self._counted.wait()
@@ -120,17 +143,19 @@ class TopologyNodes:
 
     async def complete(self) -> None:
         """Returns when State has all nodes, if a flavor has a topology."""
-        if not self.used:
+        self._look()
+        if not self._wanted:
             return
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                await self.known.wait()
+                await self._wanted.while_on(self.known.is_on)
         except TimeoutError:
             log.warning("waiting for the first list of nodes and pods, because a flavor has a topology")
-            await self.known.wait()
+            await self._wanted.while_on(self.known.is_on)
 
     def enter(self) -> Iterator[None]:
         """Enters what is known of pods and nodes, in steps, and listens to changes."""
+        self._entering = True
         yield from self.caches.observe(self._workload)
         yield from self.pods.catch_up(self._pod)
         yield from self.flush()
@@ -142,6 +167,23 @@ class TopologyNodes:
         next(entering, None)  # listens from here on: before, nothing is entered that could change unseen
         self.caches.reequip = self._reequip
         yield from entering
+
+    def leave(self) -> Iterator[None]:
+        """Undoes ``enter``, in steps: listens to nothing, and removes from State what was entered."""
+        state = self.caches.state
+        self.caches.leave(self._workload)
+        self.pods.leave(self._pod)
+        self.caches.nodes.leave(self._node)
+        self.caches.reequip = lambda nodes: None
+        self._begin()
+        placement = state.placement
+        if placement is None:
+            return
+        for place, name in enumerate((*placement.nodes, *placement.others), start=1):
+            state.set_node(name, None)
+            state.set_other_pods(name, {})
+            if not place % SLICE:
+                yield
 
     def flush(self) -> Iterator[None]:
         """Enters what other pods use on the nodes where that has changed, in steps; also before the scheduler decides,
@@ -155,12 +197,24 @@ class TopologyNodes:
             self.caches.state.set_other_pods(node, self.others.used(node))
             if not place % SLICE:
                 yield
-        if place and self.known.is_set():
+        if place and self.known:
             self._wake()
 
     def _flavor(self, old: Raw | None, new: Raw | None) -> None:
-        if self._enabled and new is not None and _has_topology(new):
-            self._wanted.set()
+        if any(each is not None and _has_topology(each) for each in (old, new)):
+            self._look()
+
+    def _hold(self, old: Workload | None, new: Workload | None) -> None:
+        """A Workload changed: whether it holds domains now."""
+        if new is not None and has_domains(new) and holds_quota(new):
+            self._held[new.key] = None
+            if not self._wanted:
+                self._look()
+        elif self._held and (either := new or old) is not None and self._held.pop(either.key, self) is None:
+            self._look()
+
+    def _look(self) -> None:
+        self._wanted.turn(self._enabled and (bool(self._held) or any(map(_has_topology, self._flavors))))
 
     def _node(self, old: Node | None, new: Node | None) -> None:
         """A node changed, or only its heartbeat."""
@@ -170,7 +224,7 @@ class TopologyNodes:
             self._enter_node(new)
         elif old is not None:
             self.caches.state.set_node(old.name, None)
-        if self.known.is_set():
+        if self.known:
             self._wake()
 
     def _enter_node(self, node: Node) -> None:
@@ -207,7 +261,8 @@ class TopologyNodes:
             node = self.caches.nodes.get(Key("", name))
             if node is not None:
                 equipped = yield from self._match(node)
-                if self.caches.nodes.get(Key("", name)) == node:  # else its change was entered meanwhile
+                changed = self.caches.nodes.get(Key("", name)) != node
+                if self._entering and not changed:  # else its change was entered meanwhile
                     self.caches.state.set_node(name, equipped)
             if not place % SLICE:
                 yield

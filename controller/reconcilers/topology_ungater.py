@@ -1,8 +1,9 @@
 """Gives the pods of admitted workloads their domains: the node selector of each, and the removal of its gate.
 
-The pods that a start has marked are followed from the moment that a flavor has a topology. Each pod is patched once, on
-the version that was decided on. How many pods have a domain is known: the answers of writes are entered at once, and a
-pod whose write may or may not have been made is read again before anything else is decided about its workload.
+The pods that a start has marked are followed while a flavor has a topology, or a Workload has domains. Each pod is
+patched once, on the version that was decided on. How many pods have a domain is known: the answers of writes are
+entered at once, and a pod whose write may or may not have been made is read again before anything else is decided about
+its workload.
 
 A process that led before may have decided otherwise, and its last writes may still be on their way. So pods that waited
 when this process began to lead are fenced first: one write changes the version on which that process has decided. Then
@@ -99,22 +100,24 @@ class TopologyUngater:
         finally:
             self.caches.observers.remove(see)
         log.info("jobs were placed by topology before it was switched off: their pods get their domains")
-        await self.run(wanted)
+        await self.run()
 
-    async def run(self, wanted: asyncio.Event) -> None:
-        """From when it is wanted, follows the pods and reconciles until cancelled. Nothing is decided before all pods
-        are known: domains would seem to have room that they have not.
+    async def run(self) -> None:
+        """Follows the pods and reconciles until cancelled; once. Nothing is decided before all pods are known: domains
+        would seem to have room that they have not.
         """
-        await wanted.wait()
         reflector = Reflector(
             self._client, resources.PODS, self.pods, label_selector=Label.POD_SET, field_selector=UNFINISHED
         )
-        async with asyncio.TaskGroup() as group:
-            group.create_task(reflector.run(), name="reflector-pods-of-workloads")
-            await reflector.synced.wait()
-            for _ in self.everything():
-                await asyncio.sleep(0)
-            await self.queue.run(self.workers, self.reconcile)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(reflector.run(), name="reflector-pods-of-workloads")
+                await reflector.synced.wait()
+                for _ in self.everything():
+                    await asyncio.sleep(0)
+                await self.queue.run(self.workers, self.reconcile)
+        finally:
+            self.caches.leave(self._workload)
 
     def everything(self) -> Iterator[None]:
         """Listens to changes, and queues all workloads that have pods, in steps."""

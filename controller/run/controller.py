@@ -46,7 +46,7 @@ from controller.notifications.notifications import Notifications
 from controller.reconcilers.failure_recovery import FailureRecovery
 from controller.reconcilers.guard import PodGuard
 from controller.reconcilers.jobs import JobReconciler
-from controller.reconcilers.living import living_pods
+from controller.reconcilers.living import FollowedPods, living_pods
 from controller.reconcilers.managed import Managed
 from controller.reconcilers.mirror import QueueMirror
 from controller.reconcilers.node_failures import NodeFailures
@@ -75,6 +75,7 @@ from core.model import Key
 from core.quota.tree import above
 from core.state.lookup import Lookup
 from core.state.state import State
+from core.topology.health import FailureRules
 
 log = structlog.get_logger(__name__)
 
@@ -200,25 +201,23 @@ class Controller:
         self.waiting = WaitEvents(self.caches, people, kinds, room=self._room)
         self.not_running = NotRunning(self.caches, writer, people, kinds)
         self.pods = living_pods(self.settings.reading)
-        self._follows_pods = self.pods.reflector(client)
-        self._pods_wanted = asyncio.Event()
-        self.topology = TopologyNodes(self.caches, self.pods, follow=self._pods_wanted.set, wake=self.scheduler.wake)
+        self._followed_pods = FollowedPods(self.pods, client)
+        self.topology = TopologyNodes(
+            self.caches,
+            self.pods,
+            follow=partial(self._followed_pods.want, "topology"),
+            wake=self.scheduler.wake,
+        )
         self.scheduler.entering = self.topology.flush
         self.guard: PodGuard | None = None
         if self.settings.guard.enabled:
             of_pods = Managed(self.caches, self.settings, self.owners)
             people = Events(self._recorder, WORKLOADS)
             self.guard = PodGuard(self.caches, writer, client, of_pods, people, self.settings, pods=self.pods)
-        rules = self.settings.node_failures
-        self.node_failures: NodeFailures | None = None
-        if rules is not None and self.settings.policy.topology is not None:
-            people = Events(self._recorder, WORKLOADS)
-            self.node_failures = NodeFailures(self.caches, writer, client, people, self.pods, rules)
         self.failure_recovery: FailureRecovery | None = None
         if self.settings.recovers_from_failures:
             people = Events(self._recorder, WORKLOADS)
             self.failure_recovery = FailureRecovery(self.caches, writer, client, people)
-        self.ungater = TopologyUngater(self.caches, writer, client, self.metrics)
         self.usage = UsageSampler(self.caches, writer, self.scheduler.wake)
         self.time_sharing: TimeSharing | None = None
         if (shared := self.settings.time_sharing) is not None:
@@ -299,10 +298,10 @@ class Controller:
                 group.create_task(reflector.run(), name=f"reflector-{reflector.resource.plural}")
             group.create_task(self.owners.run(), name="owners")
             group.create_task(self.sweeps.run(), name="sweeps")
-            group.create_task(self._follow_pods(), name="reflector-living-pods")
+            group.create_task(self._followed_pods.run(), name="reflector-living-pods")
             await self._sync()
             nodes = next(each for each in self.reflectors if each.resource == resources.NODES)
-            group.create_task(self.topology.run(nodes, self._follows_pods), name="topology-nodes")
+            group.create_task(self.topology.run(nodes, self._followed_pods), name="topology-nodes")
             await self.topology.complete()
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.clusters.run(), name="worker-clusters")
@@ -310,11 +309,6 @@ class Controller:
                 group.create_task(self._forecast(self.forecasts), name="forecasts")
             async with self._leadership():
                 await self._lead()
-
-    async def _follow_pods(self) -> None:
-        """Follows the pods on nodes from when that is wanted: for topologies, or by the guard of a leader."""
-        await self._pods_wanted.wait()
-        await self._follows_pods.run()
 
     async def _sync(self) -> None:
         """Waits for every first list. A kind that is not served yet is waited for unless it is optional: it may be
@@ -426,7 +420,7 @@ class Controller:
             group.create_task(self.waiting.run(), name="waiting")
             group.create_task(self.not_running.run(), name="not-running")
             if self.guard is not None:
-                self._pods_wanted.set()
+                self._followed_pods.want("guard", True)
                 group.create_task(self.guard.run(), name="guard")
             group.create_task(self.provisioning.run(), name="provisioning")
             if self.settings.policy.concurrent_admission:
@@ -434,10 +428,11 @@ class Controller:
             if self.settings.multikueue.enabled:
                 group.create_task(self.multikueue.run(), name="multikueue")
             on = self.settings.policy.topology is not None
-            ungating = self.ungater.run(self.topology.known) if on else self.ungater.run_for_placed()
+            ungating = self.topology.while_known(self._ungate) if on else self._ungater().run_for_placed()
             group.create_task(ungating, name="topology-ungater")
-            if self.node_failures is not None:
-                group.create_task(self._follow_node_failures(self.node_failures), name="node-failures")
+            if on and (rules := self.settings.node_failures) is not None:
+                failing = self.topology.while_known(partial(self._follow_node_failures, rules))
+                group.create_task(failing, name="node-failures")
             if self.failure_recovery is not None:
                 self.failure_recovery.connect()
                 group.create_task(self.failure_recovery.run(), name="failure-recovery")
@@ -453,12 +448,16 @@ class Controller:
         forecasts.connect()
         await forecasts.run()
 
-    async def _follow_node_failures(self, failures: NodeFailures) -> None:
-        """A node of which nothing is known yet would seem to be gone: begins when all nodes are."""
-        await self.topology.known.wait()
-        for _ in failures.everything():
-            await asyncio.sleep(0)
-        await failures.run()
+    def _ungater(self) -> TopologyUngater:
+        return TopologyUngater(self.caches, self._writer, self.client, self.metrics)
+
+    async def _ungate(self) -> None:
+        await self._ungater().run()
+
+    async def _follow_node_failures(self, rules: FailureRules) -> None:
+        """To be begun when all nodes are known: another one would seem to be gone."""
+        people = Events(self._recorder, WORKLOADS)
+        await NodeFailures(self.caches, self._writer, self.client, people, self.pods, rules).run()
 
     def _served(self, resource: Resource, served: bool) -> None:
         """The API server serves an optional resource, or does not."""

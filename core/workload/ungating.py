@@ -84,6 +84,11 @@ def is_placed(workload: Workload) -> bool:
     """Whether a Workload asks for a topology, or is placed in one: then it counts on its nodes, and not its pods."""
     if any(each.topology is not None for each in workload.pod_sets):
         return True
+    return has_domains(workload)
+
+
+def has_domains(workload: Workload) -> bool:
+    """Whether any pod set of a Workload was given domains."""
     return workload.admission is not None and any(each.topology is not None for each in workload.admission.pod_sets)
 
 
@@ -99,8 +104,7 @@ def places(workload: Workload) -> bool:
     """
     stopped = (names.Condition.EVICTED, names.Condition.FINISHED)
     return (
-        workload.admission is not None
-        and any(each.topology is not None for each in workload.admission.pod_sets)
+        has_domains(workload)
         and workload.holds(names.Condition.ADMITTED)
         and not any(map(workload.holds, stopped))
         and not workload.deleting

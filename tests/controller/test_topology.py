@@ -65,7 +65,7 @@ class World:
         self.topology = TopologyNodes(
             self.caches,
             self.pods,
-            follow=lambda: self.events.append("follow"),
+            follow=lambda on: self.events.append("follow" if on else "leave"),
             wake=lambda: self.events.append("wake"),
         )
 
@@ -110,7 +110,7 @@ class World:
     async def enter(self) -> None:
         self.nodes.synced.set()
         self.of_pods.synced.set()
-        await eventually(self.topology.known.is_set)
+        await eventually(lambda: bool(self.topology.known))
 
 
 @pytest.fixture
