@@ -64,6 +64,7 @@ def play(folder: Path, scratch: Path, *, only: str, parallel: int, tick: float =
     ):
         playing = [*script, f"{PLAYER}.play", str(plane.kubeconfig), str(folder.resolve()), "--out", str(results)]
         playing += ["--parallel", str(parallel), "--tick", str(tick), *(["--only", only] if only else [])]
+        playing += ["--golden", str(golden(folder).resolve())]
         subprocess.run(playing, cwd=ROOT, check=True)
     comparing = [
         *script,

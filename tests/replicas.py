@@ -42,7 +42,9 @@ QUICK, QUICK_DEADLINE = ", leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 1
 """As a follower waits for the lease of a leader that was killed: a test need not wait 15 s for it."""
 ENDPOINT_DELAY = 0.5
 UNANSWERED = 3
-"""So many probes in a row without an answer make a replica unready, as for kubelet; a refusal does so at once."""
+"""So many probes in a row without an answer make a stopped replica unready, as for kubelet; a refusal does so at once.
+One that runs answers when it gets the processor.
+"""
 LAME_DUCK_SECONDS = cases(6, 10)
 """For how long a replica serves on after SIGTERM: with many tests at once on a machine, and in the chart."""
 
@@ -76,7 +78,7 @@ class Balancer:
             async with asyncio.timeout(2), Wire(replica.address, ANYBODY) as wire:
                 yes = (await wire.call(get("/readyz"))).status == 200
         except TimeoutError:
-            self._unanswered[replica] = self._unanswered.get(replica, 0) + 1
+            self._unanswered[replica] = self._unanswered.get(replica, 0) + 1 if _stopped(replica.process.pid) else 0
             return replica.address in self.ready and self._unanswered[replica] < UNANSWERED
         except OSError:
             yes = False
@@ -104,6 +106,14 @@ class Balancer:
         for writer in self._open:
             writer.transport.abort()
         await eventually(lambda: not self._open)
+
+
+def _stopped(pid: int) -> bool:
+    """Whether a process got SIGSTOP, or has ended: it answers nothing, however long it is waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] in "TZX"
+    except FileNotFoundError:
+        return True
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

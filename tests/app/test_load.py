@@ -10,10 +10,12 @@ from itertools import cycle
 import orjson
 
 from app.application import Application, metrics_page
+from app.limits import Limits
 from app.metrics import ProcessMetrics
 from app.server import Address
 from tests.app.conftest import listening
 from tests.app.http import Answer, Wire, get, post
+from tests.eventually import PATIENCE
 from tests.webhook.cluster import cluster, job, review
 from webhook.routes import routes
 from webhook.settings import Context, WebhookSettings
@@ -84,7 +86,7 @@ def counted(page: str) -> dict[str, float]:
 async def test_calls_under_load_fail_none() -> None:
     metrics = ProcessMetrics()
     hooks = routes(Context(WebhookSettings(), cluster(namespaces={"team-a": {}})))
-    app = Application(hooks, [metrics_page(metrics)], metrics)
+    app = Application(hooks, [metrics_page(metrics)], metrics, Limits(body_seconds=PATIENCE))
     async with listening(app) as (_, listener, trust):
         assert listener.bound is not None
         asked, failed = await call_under_load(listener.bound, trust, CALLS)

@@ -1,12 +1,9 @@
 """Which Jobs start: borrowing, the order in a queue, and Jobs that are deleted or unsuspended by hand."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from api.objects import Raw
-from core.wire.timestamps import epoch
 from devcluster.controlplane import ControlPlane
 from tests.cluster.world import World, holds, job, of_flavor, ours
 from tests.serving import AS_US, serving
@@ -85,19 +82,11 @@ def test_a_job_unsuspended_without_admission_is_suspended_again(world: World) ->
     world.until("it has its Workload", lambda: world.workloads().get("sneaks"))
     patch = '{"spec": {"suspend": false}}'
     # with the controller's own account, for admission refuses all others
-    written = ("patch", "job", "sneaks", "-n", world.namespace, "-p", patch, *AS_US, "-o", "json")
-    sneaked = json.loads(world.plane.kubectl(*written, "--show-managed-fields", check=True).stdout)
+    world.plane.kubectl("patch", "job", "sneaks", "-n", world.namespace, "-p", patch, *AS_US, check=True)
     world.until("it is suspended again", lambda: "sneaks" not in world.running())
-    assert suspend_written(world.jobs()["sneaks"]) - suspend_written(sneaked) <= 2, "seconds, by the server's clock"
     world.until("an event on the Job has the reason", lambda: "Stopped" in world.events("Job", "sneaks"))
     assert world.running() == {"runs"}
     assert not holds(world.workloads()["sneaks"], "Admitted")
-
-
-def suspend_written(found: Raw) -> float:
-    """When ``spec.suspend`` was written last."""
-    fields = found["metadata"]["managedFields"]
-    return max(epoch(each["time"]) for each in fields if "f:suspend" in each["fieldsV1"].get("f:spec", {}))
 
 
 def test_a_drained_queue_stops_its_jobs_and_continues_when_it_is_started_again(world: World) -> None:

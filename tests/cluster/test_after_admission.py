@@ -19,7 +19,8 @@ HOUR = 3600.0
 
 
 def problems(world: World, name: str) -> dict[str, str]:
-    """The reasons and sentences of ``explain``."""
+    """The reasons and sentences of ``explain``, as soon as there is a Workload to explain."""
+    world.until("it has its Workload", lambda: world.workload(name))
     found = json.loads(world.explain(name, "-o", "json"))
     return {each["reason"]: each["message"] for each in found.get("pods", {}).get("problems", ())}
 
@@ -69,6 +70,7 @@ def test_a_job_whose_controller_does_not_exist_is_explained(world: World) -> Non
 def test_a_job_that_runs_has_no_problem(world: World) -> None:
     world.queue("q", 3)
     world.job("fine", "q", cpu=1, pods=2, seconds=HOUR)
+    world.until("it is admitted", lambda: world.running() == {"fine"})
     world.until("its pods run", lambda: "  2 of 2 pods run or have succeeded" in world.explain("fine"))
     assert problems(world, "fine") == {}
 

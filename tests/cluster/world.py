@@ -308,15 +308,28 @@ class World:
         assert done.exit_code == 0, done.stderr or repr(done.exception)
         return done.stdout
 
-    def until(self, station: str, question: Callable[[], Answer], *, within: float = PATIENCE) -> Answer:
-        """Ask until the answer is yes; fails with the name of the station and what there is then."""
+    def until(
+        self,
+        station: str,
+        question: Callable[[], Answer],
+        *,
+        within: float = PATIENCE,
+        progress: Callable[[], int] | None = None,
+    ) -> Answer:
+        """Ask until the answer is yes; fails with the name of the station and what there is then.
+
+        The time begins again whenever ``progress``, which must have an end, returns more than ever before.
+        """
         began = time.monotonic()
+        farthest, ends = progress() if progress else 0, began + within
         while True:
             asked = time.monotonic()
             if answer := question():
                 return answer
             now = time.monotonic()
-            if now > began + within:
+            if progress is not None and (reached := progress()) > farthest:
+                farthest, ends = reached, now + within
+            if now > ends:
                 raise AssertionError(f"stuck at the station {station!r} after {within:g} s:\n{self.picture()}")
             # A question costs the API server work: it is asked less often if its answer is long, and in a long wait.
             time.sleep(max(LOOK_SECONDS, 2 * (now - asked), min(LONGEST_LOOK_SECONDS, (now - began) / 10)))

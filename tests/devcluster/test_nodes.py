@@ -51,15 +51,15 @@ def test_a_jobs_pods_run_for_the_annotated_time_and_complete(kubectl: Kubectl) -
     kubectl(*WAIT, "--for=condition=Complete", "job/job", check=True)
     pods = _pods(kubectl)
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 3
-    assert all(3 <= _ran_for(pod) <= 10 for pod in pods)
+    assert all(_ran_for(pod) >= 3 for pod in pods)
 
 
 @pytest.mark.cluster
-def test_a_jobs_pods_run_about_two_seconds_by_default(kubectl: Kubectl) -> None:
+def test_a_jobs_pods_run_two_seconds_by_default_and_complete(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=_job({}), check=True)
     kubectl(*WAIT, "--for=condition=Complete", "job/job", check=True)
     (pod,) = _pods(kubectl)
-    assert 1 <= _ran_for(pod) <= 8
+    assert _ran_for(pod) >= 1
 
 
 @pytest.mark.cluster

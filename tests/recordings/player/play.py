@@ -15,15 +15,16 @@ import urllib3
 import yaml
 
 from tests.recordings.player.cluster import CLUSTER_KINDS, SCENARIO, WATCHED, Api, ApiError, Mirror, url
-from tests.recordings.player.facts import Obj, changes, save
+from tests.recordings.player.facts import Obj, changes, differing, load, pictures, save
 from tests.recordings.player.observe import compact, condition, job_facts, number, queue_facts
 
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 SPACING = 1.1  # seconds between steps at least: creationTimestamps have a granularity of 1 s
-PATIENCE = 60.0  # seconds after which a step that keeps changing is recorded as unsettled
+PATIENCE = 240.0  # seconds after which a step that keeps changing is recorded as unsettled
 POLL = 0.1  # seconds between two looks at the objects
 GRACE = 20.0  # seconds without a change after which nothing more is expected of a controller
+EXPECTING = 60.0  # the same while a golden result differs: a busy controller writes counts and shares late
 
 
 def job_manifest(step: Obj, namespace: str) -> Obj:
@@ -132,9 +133,12 @@ def completed(job: Obj) -> Obj:
 class Player:
     """Plays one scenario in the namespace that has its name."""
 
-    def __init__(self, api: Api, mirrors: dict[str, Mirror], scenario: Obj, tick: float) -> None:
+    def __init__(
+        self, api: Api, mirrors: dict[str, Mirror], scenario: Obj, tick: float, golden: Obj | None = None
+    ) -> None:
         self.api, self.mirrors, self.scenario, self.tick = api, mirrors, scenario, tick
         self.id: str = scenario["id"]
+        self.expected = pictures(golden) if golden else []
 
     def mine(self, kind: str) -> dict[str, Obj]:
         """The scenario's objects of one kind by name."""
@@ -149,10 +153,11 @@ class Player:
             if ref["kind"] == "Job"
         }
 
-    def settle(self, since: float) -> bool:
+    def settle(self, since: float, expected: Obj | None = None) -> bool:
         """Wait until nothing has changed for a tick; False when something changes again and again.
 
-        Time is counted in polls: they take longer on a busy machine, where the controller needs longer too.
+        Time is counted in polls: they take longer on a busy machine, where the controller needs longer too. What
+        differs from the ``expected`` picture has longer to become equal. What is equal must stay so for a tick, too.
         """
         last, quiet = since, 0.0
         for _ in range(round(PATIENCE / POLL)):
@@ -160,9 +165,15 @@ class Player:
             newest = max([since] + [m.changed.get(self.id, 0.0) for m in self.mirrors.values()])
             last, quiet = newest, quiet + POLL if newest == last else 0.0
             spaced = time.monotonic() - since >= SPACING
-            if quiet >= self.tick and spaced and (quiet >= GRACE or not self.busy()):
+            if quiet < self.tick or not spaced:
+                continue
+            if quiet >= EXPECTING or (not self.differs(expected) and (quiet >= GRACE or not self.busy())):
                 return True
         return False
+
+    def differs(self, expected: Obj | None) -> bool:
+        """Whether an expected picture, which has the result of its step too, is another one than that of now."""
+        return expected is not None and any(differing(expected, {**self.snapshot(), "step": expected["step"]}))
 
     def busy(self) -> bool:
         """Whether something is plainly under way: a Job or an eviction that has not been dealt with, or a queue whose
@@ -255,7 +266,7 @@ class Player:
             )
         return "ok"
 
-    def record(self, step: Obj, before: Obj) -> tuple[Obj, Obj]:
+    def record(self, step: Obj, before: Obj, expected: Obj | None = None) -> tuple[Obj, Obj]:
         """Carry out a step and return what changed since the step before, and the whole picture."""
         since, standing = time.monotonic(), self.standing()
         try:
@@ -264,7 +275,7 @@ class Player:
             if err.status not in (400, 403, 404, 409, 422):
                 raise
             result = "rejected"
-        settled = self.settle(since)
+        settled = self.settle(since, expected)
         after = self.snapshot()
         entry = {
             "op": step["op"],
@@ -301,8 +312,9 @@ class Player:
             for manifest in self.scenario["objects"]:
                 self.create(manifest)
             facts: Obj = {}
-            for step in [{"op": "setup"}, *self.scenario["steps"]]:
-                entry, facts = self.record(step, facts)
+            for number, step in enumerate([{"op": "setup"}, *self.scenario["steps"]]):
+                expected = self.expected[number] if number < len(self.expected) else None
+                entry, facts = self.record(step, facts, expected)
                 report["steps"].append(entry)
         except (ApiError, urllib3.exceptions.HTTPError) as err:
             report["error"] = str(err)
@@ -347,7 +359,9 @@ def main() -> None:
     parser.add_argument("--parallel", type=int, default=16)
     parser.add_argument("--tick", type=float, default=2.0, help="seconds without a change that end a step")
     parser.add_argument("--only", default="", help="play only scenarios whose name has this in it")
+    parser.add_argument("--golden", help="results to compare with later: a step has longer to become equal to them")
     args = parser.parse_args()
+    golden = load(args.golden) if args.golden else {}
     files = [f for f in sorted(Path(args.scenarios).rglob("*.yaml")) if args.only in f.stem]
     api = Api(args.kubeconfig, args.parallel + 8)
     mirrors = {kind: Mirror(api, kind) for kind in WATCHED}
@@ -356,7 +370,8 @@ def main() -> None:
         mirror.ready.wait()
     start, results = time.monotonic(), {}
     with ThreadPoolExecutor(args.parallel) as pool:
-        players = [Player(api, mirrors, yaml.safe_load(f.read_text()), args.tick) for f in files]
+        scenarios = [yaml.safe_load(f.read_text()) for f in files]
+        players = [Player(api, mirrors, each, args.tick, golden.get(each["id"])) for each in scenarios]
         jobs = {pool.submit(p.play): p.id for p in players}
         for future in as_completed(jobs):
             results[jobs[future]] = future.result()
