@@ -62,8 +62,8 @@ class Report:
     def note(self, ask: Ask, status: int, body: bytes) -> None:
         """Count an answer and judge it."""
         self.answered[ask.kind, status] += 1
-        if told := wrong(ask, status, body):
-            self.mistakes.append(f"{ask.kind} to {ask.path}: {told}: {ask.body[:500]!r} -> {body[:300]!r}")
+        if mistake := wrong(ask, status, body):
+            self.mistakes.append(f"{ask.kind} to {ask.path}: {mistake}: {ask.body[:500]!r} -> {body[:300]!r}")
 
 
 async def assault(victim: Victim, reviews: Iterable[Ask], count: int) -> Report:
@@ -183,20 +183,20 @@ async def measure(plane: ControlPlane, scratch: Path, seed: int, count: int, sen
             hurling = asyncio.create_task(assault(victim, asks(seed, count), count))
             print(f"{'beside bad reviews, without a pause':36} {await asyncio.to_thread(meet, 30)}", flush=True)
             report = await hurling
-    tell(report)
+    print_report(report)
     log = (scratch / "serve.log").read_text(errors="replace")
     mistakes = len(report.mistakes) + log.count("Traceback") + sum(took >= LONGEST_SECONDS for took in cut)
     print(f"tracebacks in the program's log: {log.count('Traceback')}")
     return mistakes
 
 
-def tell(report: Report) -> None:
+def print_report(report: Report) -> None:
     """Print a report."""
     statuses: Counter[int] = Counter()
     for (_, status), many in report.answered.items():
         statuses[status] += many
-    told = ", ".join(f"{many} x {status}" for status, many in sorted(statuses.items()))
-    print(f"{report.answered.total()} reviews: {told}; {len(report.mistakes)} not answered as they should be")
+    counts = ", ".join(f"{many} x {status}" for status, many in sorted(statuses.items()))
+    print(f"{report.answered.total()} reviews: {counts}; {len(report.mistakes)} not answered as they should be")
     for mistake in report.mistakes[:5]:
         print(f"    {mistake}")
     print(f"memory after each fifth of them: {', '.join(f'{size:.0f}' for size in report.sizes)} MiB")
@@ -210,8 +210,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="which ones (default 1)")
     chosen = parser.parse_args()
     exit_on_sigterm()
-    with bare_plane() as (plane, scratch, told):
-        print(f"{chosen.reviews} bad reviews, seed {chosen.seed}; {os.cpu_count()} processors, {told}", flush=True)
+    with bare_plane() as (plane, scratch, note):
+        print(f"{chosen.reviews} bad reviews, seed {chosen.seed}; {os.cpu_count()} processors, {note}", flush=True)
         run = measure(plane, scratch, chosen.seed, chosen.reviews, chosen.senders)
         return 1 if asyncio.run(run) else 0
 

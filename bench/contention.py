@@ -39,12 +39,12 @@ async def contend(
     limit_seconds: float,
     *,
     statuses: bool = True,
-    tell: Callable[[dict[str, Any]], None] = lambda figures: None,
+    publish: Callable[[dict[str, Any]], None] = lambda figures: None,
 ) -> dict[str, Any]:
     """Runs the load on a cluster and returns the figures; ``broken`` has a sentence for each rule that did not hold.
 
-    ``statuses``: whether the controller writes the statuses of queues. ``tell`` is called with the figures before the
-    objects are removed: a run that is ended during that has its figures.
+    ``statuses``: whether the controller writes the statuses of queues. ``publish`` gets the figures before the objects
+    are removed: a run that is ended during that has its figures.
     """
     connection = config.load(kubeconfig)
     async with Driver(connection, load) as driver:
@@ -62,7 +62,7 @@ async def contend(
         cost = report.Cost.between(before, after)
         more = {"served versions": versions, "queue statuses right after seconds": right}
         figures = summary(load, outcome) | more | cost.figures(load.workloads, outcome.requests)
-        tell(figures)
+        publish(figures)
         await driver.remove()
     return figures
 
@@ -181,7 +181,7 @@ def arguments(name: str, description: str | None, loads: list[str]) -> argparse.
     return parser
 
 
-def tell(figures: Mapping[str, Any], chosen: argparse.Namespace) -> None:
+def publish(figures: Mapping[str, Any], chosen: argparse.Namespace) -> None:
     """Saves and prints the figures."""
     run = {"share": chosen.share, "processors": os.cpu_count(), "load average": os.getloadavg()[0]}
     report.save({**figures, **run}, chosen.json)
@@ -200,7 +200,7 @@ def main() -> int:
     with measured(chosen) as (kubeconfig, pids):
         if not chosen.kubeconfig and chosen.versions == "stored":
             uvloop.run(serve_stored_versions(kubeconfig))
-        run = contend(kubeconfig, load, pids, chosen.limit, tell=lambda figures: tell(figures, chosen))
+        run = contend(kubeconfig, load, pids, chosen.limit, publish=lambda figures: publish(figures, chosen))
         return 1 if uvloop.run(run)["broken"] else 0
 
 

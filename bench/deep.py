@@ -39,10 +39,10 @@ async def drain(
     load: Load,
     pids: Mapping[str, int],
     limit_seconds: float,
-    tell: Callable[[dict[str, Any]], None],
+    publish: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """Fills the queue, lets it drain, and returns the figures of the latter, with which ``tell`` is called before the
-    objects are removed.
+    """Fills the queue, lets it drain, and returns the figures of the latter, which ``publish`` gets before the objects
+    are removed.
     """
     connection = config.load(kubeconfig)
     began: list[tuple[float, report.Moment]] = []
@@ -61,7 +61,7 @@ async def drain(
         after = await report.moment(connection, pids)
         found = summary(load, outcome, since)
         figures = found | report.Cost.between(before, after).figures(found["admitted"], outcome.requests)
-        tell(figures)
+        publish(figures)
         await driver.remove()
     return figures
 
@@ -118,13 +118,13 @@ def main(arguments: list[str] | None = None) -> int:
         )
     print(f"deep: {load.workloads} Workloads in one ClusterQueue with quota for {load.quota}; share {chosen.share:g}")
 
-    def tell(figures: Mapping[str, Any]) -> None:
+    def publish(figures: Mapping[str, Any]) -> None:
         report.save(figures, chosen.json)
         show(figures)
         contention.show_verdict(figures)
 
     with measured(chosen) as (kubeconfig, pids):
-        return 1 if uvloop.run(drain(kubeconfig, load, pids, chosen.limit, tell))["broken"] else 0
+        return 1 if uvloop.run(drain(kubeconfig, load, pids, chosen.limit, publish))["broken"] else 0
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ from tests.cluster.fleet_faults import FAULTS, Faults, between, title
 from tests.cluster.world import World, done, job
 from tests.observing import Observed, Observer
 
-AGAIN_SECONDS, TOLD_SECONDS, CALM_SECONDS, POLL_SECONDS = 0.5, 30.0, 3.0, 0.1
+AGAIN_SECONDS, REPORT_SECONDS, CALM_SECONDS, POLL_SECONDS = 0.5, 30.0, 3.0, 0.1
 POD_SECONDS = 0.02
 """How often it is looked whether a pod exists, whose time is measured."""
 PATIENCE_SECONDS = 600.0
@@ -133,15 +133,15 @@ async def reach(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Waits until so many Jobs have ended; fails when none has ended for ``PATIENCE_SECONDS``."""
-    most, since, told = -1, clock(), clock()
+    most, since, reported = -1, clock(), clock()
     while (ended := await load.ended()) < count:
         now = clock()
         if ended > most:
             most, since = ended, now
         elif now > since + PATIENCE_SECONDS:
             raise TimeoutError("\n".join([f"{ended} have ended, {count} are awaited", *load.waiting()]))
-        if now > told + TOLD_SECONDS:
-            told = now
+        if now > reported + REPORT_SECONDS:
+            reported = now
             await load.revive()
             print(f"{time.strftime('%H:%M:%S')} {ended} of {count} have ended", flush=True)
         await sleep(POLL_SECONDS)
@@ -200,8 +200,8 @@ async def fail(load: FleetLoad, faults: Faults, count: int, met: list[FleetFault
                 return  # all have ended: this fault met none
             await reach(load, before + 1)
             met.append(FleetFault(title(fault), time.monotonic() - began))
-            told = f"{met[-1].name}: next end {met[-1].next_end:.1f} s, {before} of {count} had ended"
-            print(f"{time.strftime('%H:%M:%S')} {told}", flush=True)
+            line = f"{met[-1].name}: next end {met[-1].next_end:.1f} s, {before} of {count} had ended"
+            print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
             await asyncio.sleep(CALM_SECONDS)
 
 
@@ -234,7 +234,7 @@ async def soak(clusters: Fleet, chosen: argparse.Namespace) -> int:
     broken: list[str] = []
     if chosen.kills:
         with pods_of(clusters) as pods:
-            killed = await crashes(clusters, rounds=chosen.kills, told=lambda text: print(text, flush=True))
+            killed = await crashes(clusters, rounds=chosen.kills, report=lambda text: print(text, flush=True))
         broken += unkept(killed, chosen.kills, pods)
     observed, created, repeated = Observed(), 0, 0
     if chosen.jobs:

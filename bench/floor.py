@@ -66,7 +66,7 @@ def measure(plane: ControlPlane, scratch: Path, load: Load, chosen: argparse.Nam
             pids,
             chosen.limit,
             statuses=False,
-            tell=lambda figures: contention.tell(figures, chosen),
+            publish=lambda figures: contention.publish(figures, chosen),
         )
         return uvloop.run(run)
 
@@ -80,8 +80,8 @@ def main() -> int:
     exit_on_sigterm()
     load = LOADS[chosen.load].share(chosen.share)
     print(f"{load.name}: {load.workloads} workloads over {len(load.all_queues)} ClusterQueues; share {chosen.share:g}")
-    with bare_plane() as (plane, scratch, told):
-        print(f"a null controller on {os.cpu_count()} processors; {told}", flush=True)
+    with bare_plane() as (plane, scratch, note):
+        print(f"a null controller on {os.cpu_count()} processors; {note}", flush=True)
         return 1 if measure(plane, scratch, load, chosen)["broken"] else 0
 
 

@@ -168,11 +168,11 @@ def main() -> None:
     chosen = parser.parse_args()
     exit_on_sigterm()
     figures: dict[str, Any] = {}
-    with bare_plane() as (plane, scratch, told):
+    with bare_plane() as (plane, scratch, note):
         token = with_token(plane, scratch)
         steps = scratch / "steps.json"
         with served(token, scratch, program=PROGRAM, first=(str(steps),)) as process:
-            print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
+            print(f"seiretsu serve --install on {os.cpu_count()} processors; {note}", flush=True)
             asyncio.run(prepare(token, chosen.jobs))
             other = process_of_forecasts(process.pid)
             figures["calls"] = in_turn(token, other, chosen.rate, chosen.seconds, chosen.rounds)

@@ -222,8 +222,8 @@ async def run(kubeconfig: Path, url: str, pid: int, chosen: argparse.Namespace) 
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-    told = orjson.loads(await asyncio.to_thread(_read, f"{url}/told"))
-    return {"before": before, "during": during, "told": told, "failed": admissions.failed}
+    lies = orjson.loads(await asyncio.to_thread(_read, f"{url}/told"))
+    return {"before": before, "during": during, "told": lies, "failed": admissions.failed}
 
 
 def _read(url: str) -> bytes:
@@ -265,13 +265,13 @@ def main() -> int:
     chosen = parser.parse_args()
     exit_on_sigterm()
     with contextlib.ExitStack() as stack:
-        plane, scratch, told = stack.enter_context(bare_plane())
+        plane, scratch, note = stack.enter_context(bare_plane())
         url = stack.enter_context(liar())
         given = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "configuration.yaml"
         given.write_text(_CONFIGURATION)
         token = with_token(plane, scratch)
         process = stack.enter_context(served(token, scratch, "--config", str(given)))
-        print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
+        print(f"seiretsu serve --install on {os.cpu_count()} processors; {note}", flush=True)
         found = uvloop.run(run(token, url, process.pid, chosen))
     report.save(found, chosen.json)
     during = found["during"]

@@ -105,9 +105,9 @@ async def measure(
     pids: Mapping[str, int],
     rates: Sequence[float],
     seconds: float,
-    tell: Callable[[list[dict[str, Any]]], None],
+    publish: Callable[[list[dict[str, Any]]], None],
 ) -> None:
-    """Creates the queues, measures one rate after the other, calls ``tell`` with the figures of those measured so far
+    """Creates the queues, measures one rate after the other, gives ``publish`` the figures of those measured so far
     after each, and removes what it created.
     """
     async with Client(config.load(kubeconfig), throttle=Throttle(0)) as client:
@@ -122,7 +122,7 @@ async def measure(
             found: list[dict[str, Any]] = []
             for rate in rates:
                 found.append(await bench.at_rate(f"rate-{rate:g}", rate, seconds))
-                tell(found)
+                publish(found)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -135,10 +135,10 @@ async def measure(
 @contextlib.contextmanager
 def floor(versions: str) -> Iterator[tuple[Path, dict[str, int]]]:
     """Context in which ``bench.null_jobs`` runs on a control plane: its kubeconfig, and the processes to measure."""
-    with bare_plane() as (plane, scratch, told):
+    with bare_plane() as (plane, scratch, note):
         token = with_token(plane, scratch)
         with null_controller(token, "bench.null_jobs", "--versions", versions) as pid:
-            print(f"a null controller with its hooks on {os.cpu_count()} processors; {told}", flush=True)
+            print(f"a null controller with its hooks on {os.cpu_count()} processors; {note}", flush=True)
             yield token, {"controller": pid} | report.pids_of(plane) | {"bench": os.getpid()}
 
 
@@ -188,7 +188,7 @@ def main() -> None:
     exit_on_sigterm()
     print(f"Jobs in {SIZE.queues} ClusterQueues with free quota, {chosen.seconds:g} s at each rate")
 
-    def tell(found: list[dict[str, Any]]) -> None:
+    def publish(found: list[dict[str, Any]]) -> None:
         figures = {"processors": os.cpu_count(), "load average": os.getloadavg()[0], "rates": found}
         report.save(figures, chosen.json)
         if len(found) == len(chosen.rates):
@@ -197,7 +197,7 @@ def main() -> None:
     with floor(chosen.versions) if chosen.floor else measured(chosen, by_token=True) as (kubeconfig, pids):
         if not (chosen.kubeconfig or chosen.floor) and chosen.versions == "stored":
             uvloop.run(serve_stored_versions(kubeconfig))
-        uvloop.run(measure(kubeconfig, pids, chosen.rates, chosen.seconds, tell))
+        uvloop.run(measure(kubeconfig, pids, chosen.rates, chosen.seconds, publish))
 
 
 if __name__ == "__main__":

@@ -94,12 +94,12 @@ async def _repeated(part: bytes, size: int, first: bytes = b"", last: bytes = b"
 def _large(part: bytes, *, first: bytes, last: bytes) -> Callable[[Call], Awaitable[None]]:
     """240 MiB of the same."""
 
-    async def told(call: Call) -> None:
+    async def answer(call: Call) -> None:
         many = part * (64 * 1024 // len(part))
         event = b'{"type":"ADDED","object":' if call.watch else b""
         await call.stream(_repeated(many, 240 * MEBIBYTE, event + first, last + (b"}\n" if call.watch else b"")))
 
-    return told
+    return answer
 
 
 async def pages_without_end(call: Call) -> None:
@@ -237,7 +237,7 @@ class Liar:
     """The server."""
 
     def __init__(self) -> None:
-        self.told: Counter[str] = Counter()
+        self.lies: Counter[str] = Counter()
         self.since = 0.0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -258,10 +258,10 @@ class Liar:
             self.since = time.monotonic()
             await call.answer(b"{}")
         elif call.path == "/told":
-            await call.answer(orjson.dumps(self.told))
+            await call.answer(orjson.dumps(self.lies))
         elif self.since and random.random() < SHARE:
             name, lie = LIES[int((time.monotonic() - self.since) / LIE_SECONDS) % len(LIES)]
-            self.told[name] += 1
+            self.lies[name] += 1
             await lie(call)
         else:
             await truth(call)

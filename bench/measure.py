@@ -180,9 +180,9 @@ def bare_plane() -> Iterator[tuple[ControlPlane, Path, str]]:
     with (
         tempfile.TemporaryDirectory() as scratch,
         ControlPlane.start(spec=Spec(name="bench", nodes=())) as plane,
-        ahead(plane) as told,
+        ahead(plane) as note,
     ):
-        yield plane, Path(scratch), told
+        yield plane, Path(scratch), note
 
 
 @contextlib.contextmanager

@@ -35,10 +35,10 @@ def measured(chosen: argparse.Namespace, *, by_token: bool = False) -> Iterator[
             pids = {"controller": chosen.controller_pid} | pids
         yield chosen.kubeconfig, pids
         return
-    with bare_plane() as (plane, scratch, told):
+    with bare_plane() as (plane, scratch, note):
         token = with_token(plane, scratch)
         with served(token, scratch, *(("--config", str(chosen.config)) if chosen.config else ())) as process:
-            print(f"seiretsu serve --install on {os.cpu_count()} processors; {told}", flush=True)
+            print(f"seiretsu serve --install on {os.cpu_count()} processors; {note}", flush=True)
             pids = {"controller": process.pid} | report.pids_of(plane) | own
             yield token if by_token else plane.kubeconfig, pids
 

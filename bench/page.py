@@ -225,8 +225,8 @@ async def admission(served: ProcessUnderTest, twin: ProcessUnderTest, viewers: i
         after, memory = await served.ask("usage")
         found[arm].cpu += after - before
         if looking is not None:
-            told, _ = await looking.communicate(b"")  # ends its input
-            read, cpu = told.split()
+            output, _ = await looking.communicate(b"")  # ends its input
+            read, cpu = output.split()
             found[arm].read += int(read)
             found[arm].viewers_cpu += float(cpu)
     for arm, each in found.items():

@@ -73,11 +73,11 @@ def play(folder: Path, scratch: Path, *, only: str, parallel: int, tick: float =
         str(results),
         *(["--played"] if only else []),
     ]
-    told = subprocess.run(comparing, cwd=ROOT, capture_output=True, text=True, check=False)
-    print(told.stdout, told.stderr, sep="", end="", flush=True)
-    found = re.search(r"^agreement: (\d+)/(\d+)", told.stdout, re.MULTILINE)
+    compared = subprocess.run(comparing, cwd=ROOT, capture_output=True, text=True, check=False)
+    print(compared.stdout, compared.stderr, sep="", end="", flush=True)
+    found = re.search(r"^agreement: (\d+)/(\d+)", compared.stdout, re.MULTILINE)
     if found is None:
-        raise RuntimeError(f"the comparer said nothing of agreement: exit {told.returncode}")
+        raise RuntimeError(f"the comparer said nothing of agreement: exit {compared.returncode}")
     return int(found[1]), int(found[2])
 
 

@@ -107,9 +107,9 @@ def main() -> int:
     load = LOADS[chosen.load].share(chosen.share)
     used: dict[bool, list[float]] = {True: [], False: []}
     broken: list[str] = []
-    with bare_plane() as (plane, scratch, told):
+    with bare_plane() as (plane, scratch, note):
         directory = chosen.keep or scratch / "recordings"
-        print(f"{load.name}, {load.workloads} workloads; {told}", flush=True)
+        print(f"{load.name}, {load.workloads} workloads; {note}", flush=True)
         token = with_token(plane, scratch)
         for number in range(2 * chosen.turns):
             on = number % 2 == 0

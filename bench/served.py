@@ -64,10 +64,10 @@ def served(
     """Context in which serve runs, from the line ``ready`` on; raises ``RuntimeError`` with the end of the log if it
     fails. ``program`` starts it; it may take the ``first`` arguments for itself.
     """
-    said, log = scratch / "serve.out", scratch / "serve.log"
+    output, log = scratch / "serve.out", scratch / "serve.log"
     words = ["serve", "--install", "--kubeconfig", str(kubeconfig), "--bind", "127.0.0.1:0", "--lame-duck", "0"]
     words += ["--cert-dir", str(scratch / "certificates"), "--log-level", "warning", *more]
-    with said.open("wb") as out, log.open("wb") as errors:
+    with output.open("wb") as out, log.open("wb") as errors:
         process = subprocess.Popen(
             [sys.executable, "-c", tied(program), *first, *words],
             stdout=out,
@@ -79,7 +79,7 @@ def served(
         weigh(process.pid, AHEAD)
     try:
         deadline = time.monotonic() + ready_seconds
-        while b"ready" not in said.read_bytes():
+        while b"ready" not in output.read_bytes():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"serve did not get ready (exit {process.poll()}):\n{_end(log)}")
             time.sleep(0.05)

@@ -88,8 +88,8 @@ def main() -> None:
             ("1.5 times as much is asked for as there is", 40, False),
             ("the same with preemption, a tenth urgent", 40, True),
         ):
-            took, told = measure(Path(scratch), jobs, cpu, preemption=preemption)
-            print(f"simulate, {jobs:,} Jobs, {what:44} {took:7.2f} s of CPU   ({told})", flush=True)
+            took, last = measure(Path(scratch), jobs, cpu, preemption=preemption)
+            print(f"simulate, {jobs:,} Jobs, {what:44} {took:7.2f} s of CPU   ({last})", flush=True)
 
 
 if __name__ == "__main__":

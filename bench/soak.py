@@ -48,7 +48,7 @@ from tests.observing import Observer
 from tests.replicas import Candidate, balanced, candidates, define, holder, of_the_leader, release, settings
 from tests.write_points import POINTS, arm
 
-PATIENCE_SECONDS, UNMET_SECONDS, POLL_SECONDS, SAMPLE_SECONDS, TOLD_SECONDS = 600.0, 300.0, 0.05, 5.0, 300.0
+PATIENCE_SECONDS, UNMET_SECONDS, POLL_SECONDS, SAMPLE_SECONDS, REPORT_SECONDS = 600.0, 300.0, 0.05, 5.0, 300.0
 HANGS_SECONDS, LEASE_FAULT_SECONDS, NETWORK_SECONDS = 60.0, 8.0, 10.0
 RENEW_DEADLINE_SECONDS = 10.0
 """As in the default Configuration: after this time without an answer the leader writes no more."""
@@ -140,8 +140,8 @@ class Soak:
             while await self.admissions() == before:  # noqa: ASYNC110 - it is in etcd
                 await asyncio.sleep(POLL_SECONDS)
         self.met.append(SoakFault(name, time.monotonic() - began, lease, len(self.traffic.failures) - failed))
-        told = f"{name}: lease {lease:.1f} s, admission {self.met[-1].admission:.1f} s"
-        print(f"{time.strftime('%H:%M:%S')} {told}", flush=True)
+        line = f"{name}: lease {lease:.1f} s, admission {self.met[-1].admission:.1f} s"
+        print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
     async def hand_over(self, both: list[Candidate], how: signal.Signals) -> None:
         """Ends the leader with a signal, and starts its next process."""
@@ -300,7 +300,7 @@ async def steady(both: list[Candidate], ports: list[int], minutes: float) -> tup
     names = ["leader" if each.leads else "follower" for each in both]
     ends, warm = time.monotonic() + 60 * minutes, time.monotonic() + 60 * minutes * WARM_UP_SHARE
     samples: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
-    told = time.monotonic()
+    reported = time.monotonic()
     with Idle() as idle:
         while time.monotonic() < ends:
             await asyncio.sleep(SAMPLE_SECONDS)
@@ -310,17 +310,17 @@ async def steady(both: list[Candidate], ports: list[int], minutes: float) -> tup
                 warm = 0.0
                 idle.forget()
                 samples = defaultdict(list, {name: found[-1:] for name, found in samples.items()})
-            if time.monotonic() > told + TOLD_SECONDS:
-                told = time.monotonic()
+            if time.monotonic() > reported + REPORT_SECONDS:
+                reported = time.monotonic()
                 for name, found in samples.items():
-                    say(name, found[-1 - round(TOLD_SECONDS / SAMPLE_SECONDS) :])
+                    print_replica(name, found[-1 - round(REPORT_SECONDS / SAMPLE_SECONDS) :])
                 for each in both:  # two hours of requests and logs are not needed, and would fill this process
                     each.proxy.forget()
                     each.served.log.clear()
         return [row(name, found) for name, found in samples.items()], idle.quantile_ms(0.99)
 
 
-def say(name: str, samples: list[dict[str, float]]) -> None:
+def print_replica(name: str, samples: list[dict[str, float]]) -> None:
     """Prints what a replica has now, and the delay of its event loop in these samples."""
     last, lag = samples[-1], quantile(samples[0], samples[-1], 0.99)
     words = f"{last[RSS] / 2**20:.1f} MiB, {last[TASKS]:.0f} tasks, loop lag p99 {lag:.1f} ms"
@@ -411,8 +411,8 @@ async def soak(plane: ControlPlane, chosen: argparse.Namespace, scratch: Path) -
         async with replicas("steady") as (both, ports):
             failed = len(traffic.failures)
             if chosen.minutes:
-                with ahead(plane) as told:
-                    print(told, flush=True)
+                with ahead(plane) as note:
+                    print(note, flush=True)
                     rows, idle = await steady(both, ports, chosen.minutes)
             failed = len(traffic.failures) - failed
             await traffic.drained(within=600)

@@ -84,7 +84,7 @@ class Counted(NamedTuple):
     cpu: float
     waited: float
 
-    def told(self, before: "Counted", seconds: float) -> str:
+    def since(self, before: "Counted", seconds: float) -> str:
         """Returns the increase in that many seconds, as a line."""
         made = {bound: self.calls[bound] - before.calls[bound] for bound in sorted(self.calls)}
         parts = (
@@ -103,7 +103,7 @@ async def measured(title: str, caller: Caller, pace: Pace, program: Program | No
     print(f"{title:40} {found}", flush=True)
     if program is not None and before is not None:
         after = await asyncio.to_thread(program.counted)
-        print(f"{'':40} {after.told(before, pace.seconds)}", flush=True)
+        print(f"{'':40} {after.since(before, pace.seconds)}", flush=True)
 
 
 def _bound(made: dict[float, int], share: float) -> str:
@@ -230,8 +230,8 @@ def main() -> None:
     parser.add_argument("--pending", type=int, default=10_000, help="how many workloads wait (default 10000)")
     chosen = parser.parse_args()
     exit_on_sigterm()
-    with bare_plane() as (plane, scratch, told):
-        print(f"{chosen.rate:g} calls a second, open loop; {os.cpu_count()} processors, {told}", flush=True)
+    with bare_plane() as (plane, scratch, note):
+        print(f"{chosen.rate:g} calls a second, open loop; {os.cpu_count()} processors, {note}", flush=True)
         asyncio.run(measure(plane, scratch, Pace(chosen.rate, chosen.seconds), chosen.pending))
 
 

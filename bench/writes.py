@@ -188,8 +188,8 @@ async def measure(plane: ControlPlane, kueue: Path | None, conversion: Raw, coun
             )
     for what in STEPS if len(wanted) > 1 else ():
         ratios = [ours.cpu / theirs.cpu for ours, theirs in zip(found[what, OURS], found[what, THEIRS], strict=True)]
-        told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"Workload {what}, ours against Kueue's, CPU: {statistics.median(ratios):.2f} (by turn: {told})")
+        by_turn = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"Workload {what}, ours against Kueue's, CPU: {statistics.median(ratios):.2f} (by turn: {by_turn})")
 
 
 def _median(costs: list[WriteCost]) -> WriteCost:

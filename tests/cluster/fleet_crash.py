@@ -95,10 +95,10 @@ async def crashes(
     *,
     rounds: int = 1,
     ends: Counter[tuple[str, bool]] | None = None,
-    told: Callable[[str], None] = lambda sentence: None,
+    report: Callable[[str], None] = lambda sentence: None,
 ) -> dict[str, int]:
     """Ends the manager so many times at each write before and after, or as ``ends`` says; returns how often at which.
-    ``told`` gets a sentence after each round.
+    ``report`` gets a sentence after each round.
 
     The program of the manager must not run: it is ended here, and is started again afterwards.
     """
@@ -118,7 +118,7 @@ async def crashes(
             try:
                 for number in range(MOST_PLAYS * rounds):
                     await asyncio.to_thread(play, fleet, number)
-                    told(f"round {number}: {len(mortal.ended_at)} ends of the manager, {mortal.left.total()} left")
+                    report(f"round {number}: {len(mortal.ended_at)} ends of the manager, {mortal.left.total()} left")
                     if not mortal.left or running.done():
                         break
             finally:

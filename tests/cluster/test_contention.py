@@ -20,14 +20,14 @@ LIMIT_SECONDS = 240.0
 async def test_a_short_run_ends_with_every_workload_finished(name: str, cluster: ControlPlane, served: Served) -> None:
     load = LOADS[name]._replace(cohorts=1, queues=3).share(0.05)
     pids = {"controller": served.process.pid, "bench": os.getpid()}
-    told: list[tuple[dict[str, Any], bool]] = []
+    published: list[tuple[dict[str, Any], bool]] = []
 
-    def tell(figures: dict[str, Any]) -> None:
+    def publish(figures: dict[str, Any]) -> None:
         queues = cluster.kubectl("get", "clusterqueues", "-o", "name", check=True).stdout
-        told.append((figures, f"{load.name}-0-0" in queues))
+        published.append((figures, f"{load.name}-0-0" in queues))
 
-    figures = await contend(cluster.kubeconfig, load, pids, LIMIT_SECONDS, tell=tell)
-    assert told == [(figures, True)]  # a run that is ended while its objects are removed has its figures
+    figures = await contend(cluster.kubeconfig, load, pids, LIMIT_SECONDS, publish=publish)
+    assert published == [(figures, True)]  # a run that is ended while its objects are removed has its figures
     assert figures["broken"] == []
     assert figures["finished"] == load.workloads == sum(one["calls"] for one in figures["admission ms"].values())
     assert load.cpu_seconds / (load.quota * figures["wall seconds"]) <= figures["mean use of quota"] <= 1
