@@ -334,8 +334,8 @@ async def _read_and_answer(port: int, rate: float, scratch: Path) -> Live:
             with reading():
                 running = [asyncio.create_task(each.run()) for each in controller.reflectors]
                 nodes = next(each for each in controller.reflectors if each.resource == resources.NODES)
-                running.append(asyncio.create_task(controller.topology.run(nodes, controller._follows_pods)))
-                running.append(asyncio.create_task(controller._follow_pods()))
+                running.append(asyncio.create_task(controller.topology.run(nodes, controller._followed_pods)))
+                running.append(asyncio.create_task(controller._followed_pods.run()))
                 starting = asyncio.create_task(_started(controller))
                 during = [await asyncio.to_thread(caller.run, rate, CALL_SECONDS)]
                 while not starting.done():
@@ -361,8 +361,7 @@ async def _started(controller: Controller) -> tuple[float, list[float]]:
         await asyncio.gather(*(each.synced.wait() for each in controller.reflectors))
         for _ in controller.caches.starting():
             await asyncio.sleep(0)
-        if controller.topology.used:
-            await controller.topology.known.wait()
+        await controller.topology.complete()
     return time.monotonic(), turns.seconds
 
 
