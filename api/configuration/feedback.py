@@ -85,7 +85,7 @@ class Controllers(Section):
     """Whether an account is also believed that may update the status of the owner's kind in all namespaces."""
 
 
-class Switch(Section):
+class EnableSection(Section):
     """Whether something is used that Kueue always uses. Without it, fewer rights are needed."""
 
     enable: bool = True
@@ -96,9 +96,9 @@ class SeiretsuSection(Section):
 
     controllers: Controllers = Field(default_factory=Controllers)
     """Which accounts are believed to be controllers of jobs."""
-    provisioning_requests: Switch = Field(default_factory=Switch)
+    provisioning_requests: EnableSection = Field(default_factory=EnableSection)
     """ProvisioningRequests and their PodTemplates, for AdmissionChecks that ask for nodes."""
-    queues: Switch = Field(default_factory=Switch)
+    queues: EnableSection = Field(default_factory=EnableSection)
     """Queues of v0.1, for each of which a LocalQueue is created."""
 
     feedback: Feedback = Field(default_factory=Feedback)
