@@ -28,6 +28,7 @@ JOB_UID = "kueue.x-k8s.io/job-uid"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 MANAGED = "kueue.x-k8s.io/managed"
 WORKLOAD = "kueue.x-k8s.io/workload"
+SLICES = "kueue.x-k8s.io/workload-slice-name"
 GROUP = "kueue.x-k8s.io/pod-group-name"
 GROUPS = {"kueue.x-k8s.io/is-group-workload", "kueue.x-k8s.io/job-owner-name"}
 """The annotations of Workloads whose pods are a group."""
@@ -75,7 +76,7 @@ class Pod(NamedTuple):
     """A pod. ``job`` is the uid of its Job by its label, ``owner`` that of its controller; ``requests`` are empty when
     it has ended or is being deleted. ``runs``: it is on a node, has not ended and is not being deleted. ``managed``: it
     is to be queued itself, ``group`` is the name of the Workload of its group. ``workload`` is the one that it is
-    placed with, by its annotation.
+    placed with, by its annotations: of an elastic job the name that its slices share.
     """
 
     name: str
@@ -94,7 +95,7 @@ class Workload(NamedTuple):
     """A Workload. ``job`` is the uid of its job, ``owner`` its name; ``usage`` is what it holds of ``queue``, for
     so many ``pods``; those of a ``group`` have no job in common. ``domains`` are those that it was given, with the
     number of pods, and ``on`` what these use there; so many pods may run ``anywhere``, because their pod sets were
-    given no domain.
+    given no domain. ``slices`` is the name that the slices of an elastic job share.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Workload(NamedTuple):
     domains: Mapping[Domain, int] = {}
     on: Mapping[Domain, Mapping[str, Fraction]] = {}
     anywhere: int = 0
+    slices: str = ""
 
     @property
     def holds(self) -> bool:
@@ -183,6 +185,7 @@ def _workload(raw: Any) -> Workload:
         for resource, used in (each.get("resourceUsage") or {}).items():
             usage[(each.get("flavors") or {}).get(resource, ""), resource] += amount(used) * share
     domains, on = _domains(raw)
+    annotations = metadata.get("annotations") or {}
     return Workload(
         name=f"{metadata['namespace']}/{metadata['name']}",
         uid=metadata["uid"],
@@ -198,7 +201,7 @@ def _workload(raw: Any) -> Workload:
             max(0, (each.get("count") or 1) - needless.get(each["name"], 0))
             for each in admission.get("podSetAssignments") or ()
         ),
-        group=not GROUPS.isdisjoint(metadata.get("annotations") or ()),
+        group=not GROUPS.isdisjoint(annotations),
         domains=domains,
         on=on,
         anywhere=sum(
@@ -206,6 +209,7 @@ def _workload(raw: Any) -> Workload:
             for each in admission.get("podSetAssignments") or ()
             if not each.get("topologyAssignment")
         ),
+        slices=f"{metadata['namespace']}/{annotations[SLICES]}" if SLICES in annotations else "",
     )
 
 
@@ -298,7 +302,7 @@ def _pod(value: bytes) -> Pod:
                 for name, quantity in _map(_fields(resources).get(2, ())):
                     requests[name] += amount(_text(_fields(quantity), 1))
     spec, group = _fields(pod.get(2, [b""])[0]), metadata.annotations.get(GROUP) or metadata.labels.get(GROUP)
-    placed = metadata.annotations.get(WORKLOAD)
+    placed = metadata.annotations.get(SLICES) or metadata.annotations.get(WORKLOAD)
     return Pod(
         metadata.name,
         metadata.uid,

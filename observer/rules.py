@@ -55,7 +55,8 @@ class Judge:
         self.made: dict[str, str] = {}
         self.most: defaultdict[str, Fraction] = defaultdict(Fraction)
         self._topology = Topology()
-        self._nodes: dict[str, Node] = {}
+        self._on_nodes: dict[str, Node | Workload | Pod] = {}
+        """What ``topology`` judges: of all namespaces, because they share the nodes."""
         self._namespaces = namespaces
         self._jobs: dict[str, Job] = {}
         self._pods: dict[str, Pod] = {}
@@ -71,6 +72,7 @@ class Judge:
 
     def see(self, change: Change) -> None:
         """Judges one change."""
+        self._see_topology(change)
         match change.kind:
             case "Workload":
                 self._see_workload(change)
@@ -82,14 +84,29 @@ class Judge:
                 _replace(self._cluster_queues, change)
             case "Cohort":
                 _replace(self._cohorts, change)
-            case "Node":
-                before = self._nodes.get(change.key)
-                self._topology.see_node(before, _replace(self._nodes, change))
         self.passed(change.at)
 
     def passed(self, at: float) -> None:
         """Judges what must not last; it is this time now."""
         self.broken += self.without_quota.broken(at)
+
+    def _see_topology(self, change: Change) -> None:
+        before: Any = self._on_nodes.get(change.key)
+        match change.kind:
+            case "Node":
+                self._topology.see_node(before, _replace(self._on_nodes, change))
+                return
+            case "Workload":
+                found = self._topology.see_workload(before, _replace(self._on_nodes, change), change.at)
+            case "Pod":
+                now = _replace(self._on_nodes, change)
+                owners = self.without_quota.owners(now or before) if now or before else ()
+                found = self._topology.see_pod(before, now, owners, change.at)
+            case _:
+                return
+        for sentence in found:
+            if self._ours(change):
+                self._report(change, sentence)
 
     def _ours(self, change: Change) -> bool:
         """Whether its namespace is observed: the key ends in namespace and name."""
@@ -104,8 +121,6 @@ class Judge:
         before = self._workloads.get(change.key)
         now = _replace(self._workloads, change)
         self.without_quota.see_workload(before, now, change.at)
-        for sentence in self._topology.see_workload(before, now):
-            self._report(change, sentence)
         if before is not None and (now is None or now.uid != before.uid):
             self._of_job[before.job].pop(before.uid, None)
         for state, sign in ((before, -1), (now, 1)):
@@ -169,8 +184,6 @@ class Judge:
         before = self._pods.get(change.key)
         now = _replace(self._pods, change)
         self.without_quota.see_pod(before, now, change.at)
-        for sentence in self._topology.see_pod(before, now):
-            self._report(change, sentence)
         for state, sign in ((before, -1), (now, 1)):
             if state is not None and state.job:
                 for resource, requested in state.requests.items():

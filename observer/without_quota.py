@@ -79,12 +79,17 @@ class WithoutQuota:
                 text = f"more pods run than the {over.admitted} that are admitted: {over.pods}"
                 yield f"for {at - over.since:.1f} s {text}"
 
-    def _account(self, pod: Pod) -> str:
-        """The uid of the job that a pod is one of, or the name of its group; '' where nothing of it is queued."""
+    def owners(self, pod: Pod) -> list[str]:
+        """The uids of a pod, of its controller, of the controller of this, and so on as far as it is a Job."""
         uids, uid = [pod.uid], pod.owner
         while uid and uid not in uids:
             uids.append(uid)
             uid = self._owner_of.get(uid, "")
+        return uids
+
+    def _account(self, pod: Pod) -> str:
+        """The uid of the job that a pod is one of, or the name of its group; '' where nothing of it is queued."""
+        uids = self.owners(pod)
         known = next((each for each in uids if self._of.get(each)), "")
         queued = next((each for each in uids if each in self._queued), pod.uid if pod.managed else "")
         return known or pod.group or queued
