@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.convert import convert
 from api.convert.topology_assignment import MOST_DOMAINS
 from core.model import TopologyAssignment, TopologyDomain
 from core.topology.encoding import MOST_SLICES, encode, truncated
@@ -43,6 +44,11 @@ def test_hosts_of_different_pools_are_in_slices_of_their_own() -> None:
     assert len(encode(assignment(*pools), by_prefix=False)["slices"]) == 1
 
 
+def many(pattern: str) -> list[str]:
+    """The hostnames of 40,000 nodes."""
+    return [pattern.format(a=n // 2500, b=n // 50 % 50, c=n % 50) for n in range(40_000)]
+
+
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -53,13 +59,39 @@ def test_hosts_of_different_pools_are_in_slices_of_their_own() -> None:
     ],
 )
 def test_40000_nodes_are_stored_in_one_object(pattern: str) -> None:
-    hosts = [pattern.format(a=n // 2500, b=n // 50 % 50, c=n % 50) for n in range(40_000)]
+    hosts = many(pattern)
     made = encode(assignment(*sorted(hosts), count=8))
     assert len(orjson.dumps(made)) < OBJECT_BYTES
     assert len(made["slices"]) <= MOST_SLICES
     found = topology_assignment(made)
     assert found is not None
     assert len(found.domains) == 40_000
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["ip-10-{a}-{b}-{c}.eu-west-1.compute.internal", "n{a}x{b}x{c}", "gke-" + 50 * "p" + "-{a:02}-{b:02}-{c:02}"],
+)
+def test_40000_nodes_are_the_same_in_v1beta1_and_when_a_client_of_it_has_written_them_back(pattern: str) -> None:
+    """Also with hostnames as long as they may be. In v1beta1 each domain is written out; only v1beta2 is stored."""
+    hosts = sorted(many(pattern))
+    placed = {"name": "main", "count": 320_000, "topologyAssignment": encode(assignment(*hosts, count=8))}
+    stored = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"namespace": "team", "name": "large"},
+        "spec": {"podSets": [{"name": "main", "count": 320_000, "template": {}}]},
+        "status": {"admission": {"clusterQueue": "q", "podSetAssignments": [placed]}},
+    }
+    seen = convert(stored, "v1beta1")
+    back = convert(seen, "v1beta2")
+    older, newer = (each["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"] for each in (seen, back))
+    assert older == {"levels": [*HOSTNAME], "domains": [{"values": [host], "count": 8} for host in hosts]}
+    assert topology_assignment(newer) == assignment(*hosts, count=8)
+    for each in (stored, back):
+        assert len(orjson.dumps(each)) < OBJECT_BYTES
+        each["status"] = {}
+    assert back == stored, "nothing else changed, and no annotation is left"
 
 
 def test_more_domains_than_a_slice_can_have_are_in_several() -> None:
