@@ -15,6 +15,7 @@ from api.objects import Raw
 from cli.main import application
 from devcluster.controlplane import ControlPlane
 from tests.cluster.world import World, holds, job, ours
+from tests.observing import observing
 from tests.serving import Served
 
 pytestmark = pytest.mark.cluster
@@ -51,12 +52,15 @@ def with_topology(world: World) -> None:
 
 @pytest.fixture
 def racks(cluster: ControlPlane, served: Served, namespace: str) -> Iterator[World]:
-    """A namespace with nodes of its own in two racks, and a flavor with their topology."""
+    """A namespace with nodes of its own in two racks, and a flavor with their topology. An observer reads every change
+    of the test.
+    """
     made = World(cluster, namespace)
     nodes = [node(f"{namespace}-{rack}-{number}", namespace, rack) for rack in ("a", "b") for number in (1, 2, 3)]
     made.create(*nodes)
     with_topology(made)
-    yield made
+    with observing(cluster, namespace):
+        yield made
     for each in nodes:
         made.remove(each)
 
@@ -260,10 +264,11 @@ def test_pods_of_a_rack_and_pods_of_others_together_fit_on_its_nodes(racks: Worl
 
 @pytest.fixture
 def example(cluster: ControlPlane, served: Served) -> Iterator[World]:
-    """The nodes and queues of examples/topology."""
+    """The nodes and queues of examples/topology, with an observer."""
     files = [word for name in ("nodes", "queues") for word in ("-f", str(EXAMPLE / f"{name}.yaml"))]
     cluster.kubectl("apply", *files, check=True)
-    yield World(cluster, "team-racks")
+    with observing(cluster, "team-racks"):
+        yield World(cluster, "team-racks")
     cluster.kubectl("delete", "jobs", "--all", "-n", "team-racks", check=True)
     cluster.kubectl("delete", "--wait=false", *files, check=True)
 

@@ -25,6 +25,7 @@ from tests.cluster.operators import alone
 from tests.cluster.test_topology import hostnames
 from tests.cluster.world import World, condition, local_queue, ours
 from tests.eventually import WAIT
+from tests.observing import observing
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -203,6 +204,13 @@ def world(plane: ControlPlane, served: Served, tmp_path_factory: pytest.TempPath
         yield made
 
 
+@pytest.fixture
+def observed(world: World) -> Iterator[None]:
+    """An observer reads every change of the test: no pod runs outside of what its Workload was given."""
+    with observing(world.plane, SPACE):
+        yield
+
+
 def cluster_queue(name: str) -> Raw:
     """A ClusterQueue with all the cpu of the racks."""
     quotas = [{"name": "cpu", "nominalQuota": 8}, {"name": "memory", "nominalQuota": "100Gi"}]
@@ -264,6 +272,7 @@ def lose_one(world: World, case: Ranked, life: Life, pods: list[Raw]) -> list[Ra
 
 
 @EACH
+@pytest.mark.usefixtures("observed")
 def test_each_pod_runs_where_its_rank_is_assigned_and_again_after_it_was_lost(world: World, case: Ranked) -> None:
     life = life_of(case)(world, case, case.title, case.title)
     queue(world, case.title)
