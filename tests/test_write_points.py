@@ -97,6 +97,12 @@ def test_a_request_is_recognized_as_its_point_and_no_other(point: str) -> None:
 
 ADMITTED = conditions(QuotaReserved="True", Admitted="True")["status"]
 POD = "/api/v1/namespaces/team/pods/a"
+EVICTED = {
+    "conditions": [
+        {"type": "QuotaReserved", "status": "True"},
+        {"type": "Evicted", "status": "True", "reason": "NodeFailures"},
+    ]
+}
 UNHEALTHY = {"status": {**ADMITTED, "unhealthyNodes": [{"name": "n"}]}}  # type: ignore[dict-item]
 OF_TOPOLOGY: Mapping[str, tuple[str, str, Any]] = {
     "fence a pod": ("PATCH", POD, {"metadata": {"annotations": {"seiretsu.dev/placement-fence": "7"}}}),
@@ -104,6 +110,11 @@ OF_TOPOLOGY: Mapping[str, tuple[str, str, Any]] = {
     "report a failed node": ("PUT", f"{WORKLOADS}/a/status", UNHEALTHY),
     "end a pod that waits for its node": ("PATCH", f"{POD}/status", {"status": {"phase": "Failed"}}),
     "place in a second pass": ("PUT", f"{WORKLOADS}/a/status", {"status": ADMITTED}),
+    "evict because of failed nodes": (
+        "PATCH",
+        f"{WORKLOADS}/a/status",
+        {"status": {**EVICTED, "unhealthyNodes": [{"name": "n"}]}},
+    ),
 }
 
 

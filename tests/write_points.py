@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from api.names import EvictedReason
 from core.multikueue import here
 from core.multikueue.hopeless import NO_WORKER
 from core.workload.ungating import FENCE
@@ -95,12 +96,23 @@ def _unhealthy_nodes(body: Any) -> bool:
     return bool((body.get("status") or {}).get("unhealthyNodes"))
 
 
+def _of_failed_nodes(body: Any) -> bool:
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Evicted" and each.get("reason") == EvictedReason.NODE_FAILURES for each in conditions)
+
+
+_IS_EVICTED: Final = _status(QuotaReserved=True, Evicted=True)
 _IS_ADMITTED: Final = _status(QuotaReserved=True, Admitted=True, Evicted=False, Finished=False)
 
 TOPOLOGY_POINTS: Mapping[str, Matches] = {
     "fence a pod": _writes("PATCH", "pods", has=_fences),
     "give a pod its domain": _writes("PATCH", "pods", has=_gives_nodes),
-    "report a failed node": _writes("PUT PATCH", "workloads", status=True, has=_unhealthy_nodes),
+    "report a failed node": lambda request, body: (
+        _of("PUT PATCH", "workloads", status=True)(request)
+        and _unhealthy_nodes(body)
+        and not _IS_EVICTED(request, body)
+    ),
+    "evict because of failed nodes": lambda request, body: _IS_EVICTED(request, body) and _of_failed_nodes(body),
     "end a pod that waits for its node": _writes("PATCH", "pods", status=True),
     "place in a second pass": lambda request, body: _IS_ADMITTED(request, body) and not _unhealthy_nodes(body),
 }
@@ -226,11 +238,17 @@ DECIDED: Mapping[str, tuple[str, ...] | str] = {
     " as the last of a process",
     "core/workload/actions.py": ("evict",),
     "core/workload/lifecycle.py": ("admit", "evict"),
-    "core/workload/node_failures.py": ("report a failed node", "evict"),
+    "core/workload/node_failures.py": ("report a failed node", "evict", "evict because of failed nodes"),
 }
 """The points of the writes that each module decides, or why the leader is not killed there."""
 SITES: Mapping[str, tuple[str, ...] | str] = {
-    "controller/scheduling/scheduler.py:Scheduler._settle": ("reserve", "admit", "evict", "place in a second pass"),
+    "controller/scheduling/scheduler.py:Scheduler._settle": (
+        "reserve",
+        "admit",
+        "evict",
+        "place in a second pass",
+        "evict because of failed nodes",
+    ),
     "controller/reconcilers/departures.py:Departures._named": "the last write of an import: test_departures.py",
     "controller/scheduling/reasons.py:WaitReasons.write": ("say why it waits",),
     "controller/reconcilers/queues.py:QueueStatuses.write_status": (

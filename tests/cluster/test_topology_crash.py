@@ -55,14 +55,20 @@ class Kill(NamedTuple):
     reaches: bool
 
 
+AT_START = {"fence a pod": "give a pod its domain", "evict because of failed nodes": "report a failed node"}
+"""What a process writes when it starts, after the one before was killed at this write: pods are fenced when others
+still waited for their domains, and a workload is evicted that has lost a second node meanwhile.
+"""
+
+
 def kills(chance: random.Random) -> list[Kill]:
-    """The kills of one run. Pods are fenced when a process has died while others still waited for their domains."""
+    """The kills of one run."""
     both = (False, True)
     found = []
     for point in TOPOLOGY_POINTS:
         chosen = both if cases(1, 2) == 2 else (chance.choice(both),)
-        if point == "fence a pod":
-            found += [kill for each in chosen for kill in (Kill("give a pod its domain", not each), Kill(point, each))]
+        if point in AT_START:
+            found += [kill for each in chosen for kill in (Kill(AT_START[point], not each), Kill(point, each))]
         elif point != "give a pod its domain":
             found += [Kill(point, each) for each in chosen]
     return found
@@ -89,8 +95,8 @@ class Play:
 
     def __init__(self, world: World, killer: Killer, name: str) -> None:
         self.world, self.killer, self.name = world, killer, name
-        self.lost = ""
-        """The node on which no pod may run any more."""
+        self.lost: list[str] = []
+        """The nodes on which no pod may run any more."""
 
     def nodes(self) -> Counter[str]:
         """How many pods of the Job run on each node."""
@@ -103,10 +109,10 @@ class Play:
         )
 
     def right(self, pods: int) -> bool:
-        """Whether all pods run where they were assigned, and none on the lost node."""
+        """Whether all pods run where they were assigned, and none on a lost node."""
         given = assigned(self.world, self.name)
         wanted = Counter(dict(hostnames(given))) if given else Counter[str]()
-        return wanted.total() == pods and self.nodes() == wanted and self.lost not in wanted
+        return wanted.total() == pods and self.nodes() == wanted and wanted.keys().isdisjoint(self.lost)
 
     def settled(self, pods: int) -> None:
         self.world.until(f"the pods of {self.name} run where they were assigned", lambda: self.right(pods))
@@ -125,7 +131,7 @@ class Play:
             return MANY
         lost = self.loses(4)
         if kill.point == "place in a second pass":
-            self.lost = lost
+            self.lost = [lost]
             self.killer.points = {**TOPOLOGY_POINTS, kill.point: self._leaves(lost)}
         arm([self.killer], kill.point, reaches=kill.reaches)
         if kill.point == "end a pod that waits for its node":
@@ -133,39 +139,44 @@ class Play:
             self.world.patch("nodes", lost, {"spec": {"taints": taints}})
             self.world.delete("pods", self._pod_on(lost))
         else:
-            self.lost = lost
+            self.lost = [lost]
             self.world.delete("nodes", lost)
         return 4
+
+    def loses_another(self) -> None:
+        """One more node of the Job is gone, while no process runs."""
+        another = min(set(dict(hostnames(assigned(self.world, self.name)))) - set(self.lost))
+        self.lost.append(another)
+        self.world.delete("nodes", another)
 
     def mended(self, kill: Kill, nodes: dict[str, Raw]) -> None:
         """What is done after the kill, so that the Job can settle."""
         if kill.point == "end a pod that waits for its node":
-            (self.lost,) = (
+            self.lost = [
                 each["metadata"]["name"]
                 for each in self.world.get("nodes")["items"]
                 if any(taint["key"] == "example.com/broken" for taint in each["spec"].get("taints") or ())
-            )
-            for pod in self._pods_on(self.lost):
+            ]
+            for pod in self._pods_on(*self.lost):
                 self.world.delete("pods", pod)
 
     def restored(self, nodes: dict[str, Raw]) -> None:
-        """The node is as before."""
-        if not self.lost:
-            return
-        found = next((each for each in self.world.get("nodes")["items"] if each["metadata"]["name"] == self.lost), None)
-        if found is None:
-            self.world.create(nodes[self.lost])
-        else:
-            self.world.patch("nodes", self.lost, {"spec": nodes[self.lost]["spec"]})
+        """The nodes are as before."""
+        there = {each["metadata"]["name"] for each in self.world.get("nodes")["items"]}
+        for lost in self.lost:
+            if lost not in there:
+                self.world.create(nodes[lost])
+            else:
+                self.world.patch("nodes", lost, {"spec": nodes[lost]["spec"]})
 
     def _pod_on(self, node_name: str) -> str:
         return self._pods_on(node_name)[0]
 
-    def _pods_on(self, node_name: str) -> list[str]:
+    def _pods_on(self, *node_names: str) -> list[str]:
         return [
             pod["metadata"]["name"]
             for pod in self.world.get("pods").get("items", [])
-            if pod["spec"].get("nodeName") == node_name and pod["metadata"]["labels"].get("job-name") == self.name
+            if pod["spec"].get("nodeName") in node_names and pod["metadata"]["labels"].get("job-name") == self.name
         ]
 
     def _leaves(self, node_name: str) -> Callable[[Request, Any], bool]:
@@ -209,10 +220,10 @@ async def test_killed_at_each_write_of_topologies_no_pod_is_outside_and_no_domai
 
         def kill(number: int, play: Play | None, pods: int) -> tuple[Play, int]:
             """Kills the process at the write of this number, after the Job before is what it should be."""
-            fences = at[number].point == "fence a pod"
-            if play is not None and not fences:
+            at_start = at[number].point in AT_START
+            if play is not None and not at_start:
                 finish(play, pods, number - 1)
-            if not fences or play is None:
+            if not at_start or play is None:
                 killer.points = TOPOLOGY_POINTS
                 play = Play(world, killer, f"job-{number}")
                 pods = play.kill(at[number])
@@ -228,12 +239,17 @@ async def test_killed_at_each_write_of_topologies_no_pod_is_outside_and_no_domai
 
         play, pods = None, 0
         for number in range(len(at) + 1):
+            at_start = number < len(at) and at[number].point in AT_START
+            if at_start:
+                assert play is not None
+                if at[number].point == "evict because of failed nodes":
+                    await asyncio.to_thread(play.loses_another)
+                arm([killer], at[number].point, reaches=at[number].reaches)
             options = ["--kubeconfig", str(kubeconfig), "--cert-dir", str(tmp_path), "--bind", "127.0.0.1:0"]
             process = Served([*options, "--install"], start=Forked)
             processes.append(process)
             try:
-                if number < len(at) and at[number].point == "fence a pod":
-                    arm([killer], at[number].point, reaches=at[number].reaches)
+                if at_start:
                     await asyncio.to_thread(world.until, "killed", lambda: not alive())
                 else:
                     await asyncio.to_thread(process.ready)
