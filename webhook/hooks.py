@@ -337,7 +337,7 @@ HOOKS: Final[tuple[Hook, ...]] = (
         handler=advice.admit_class,
         consequences=True,
     ),
-    replace(_advice(Kind.TOPOLOGY, Plural.TOPOLOGIES), operations=("CREATE",)),
+    replace(_advice(Kind.TOPOLOGY, Plural.TOPOLOGIES), operations=("CREATE", "UPDATE")),
     *_MISPLACED,
     replace(
         _advice(Kind.WORKLOAD, Plural.WORKLOADS),

@@ -15,7 +15,7 @@ from api.names import Plural
 from core.diagnosis.facts import Facts
 from core.diagnosis.finding import DiagnosisFinding
 from core.model import FlavorResource, Node, Raw, ResourceFlavor
-from core.topology.flavors import given_twice
+from core.topology.flavors import beyond_nodes, given_twice
 from core.topology.nodes import HOSTNAME
 from core.wire import decode
 
@@ -76,15 +76,13 @@ def _quota(flavor: ResourceFlavor, facts: Facts, nodes: Sequence[Node]) -> Itera
         for cell, nominal in _nominal(raw):
             if cell.flavor == flavor.name:
                 quotas[cell.resource] += nominal
-    for resource, nominal in sorted(quotas.items()):
-        there = sum(node.allocatable.get(resource, 0) for node in nodes)
-        if nodes and nominal > there:
-            fact = f"{quantity.text(resource, nominal)} {resource} of quota, and its {_counted(len(nodes))} have"
-            yield _wrong(
-                flavor,
-                f"{fact} {quantity.text(resource, there)}: workloads within the quota wait for room",
-                "lower the quotas, or add nodes",
-            )
+    for resource, nominal, there in beyond_nodes(quotas, nodes):
+        fact = f"{quantity.text(resource, nominal)} {resource} of quota, and its {_counted(len(nodes))} have"
+        yield _wrong(
+            flavor,
+            f"{fact} {quantity.text(resource, there)}: workloads within the quota wait for room",
+            "lower the quotas, or add nodes",
+        )
 
 
 def _nominal(raw: Raw) -> Iterator[tuple[FlavorResource, int]]:

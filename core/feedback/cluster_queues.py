@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from api import quantity
 from api.names import Fungibility, PreemptionPolicy
+from core.feedback import topology
 from core.feedback.change import (
     Change,
     cycle,
@@ -303,6 +304,7 @@ CLUSTER_QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
         example='none of 2 nodes of flavor "standard" has nvidia.com/gpu now: its pods stay pending; check the device'
         " plugin",
     ),
+    *topology.QUEUE_RULES,
     Rule(
         "admission-check-not-found",
         "A ClusterQueue names an AdmissionCheck that does not exist.",

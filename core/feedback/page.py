@@ -101,7 +101,7 @@ _SECTIONS: Final = {
     "Queues of v0.1": "All rules about LocalQueues, and:",
     "Cohorts": "",
     "ResourceFlavors": "",
-    "Topologies": "Checked when a Topology is created.",
+    "Topologies": "Checked when a Topology is created, or its levels change.",
     "whom a change hits": "Computed when a ClusterQueue, Cohort, LocalQueue or ResourceFlavor is created, changed or\n"
     "deleted, or the value of a WorkloadPriorityClass changes: one cycle of the scheduler before the change and one\n"
     "after it, on copies. `seiretsu plan` prints all workloads, and when their starts move. With more than 2,000\n"

@@ -272,7 +272,7 @@ TOPOLOGY_RULES: Final[tuple[Rule[Change[Topology]], ...]] = (
         _idle_topology,
         example='Topology "racks" has no effect: feature gate TopologyAwareScheduling is off',
     ),
-    topology.LEVEL_RULE,
+    *topology.TOPOLOGY_RULES,
 )
 FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
     Rule(

@@ -13,15 +13,16 @@ from typing import Final
 
 from msgspec import structs
 
+from api import quantity
 from core.feedback import capacity, nodes
 from core.feedback.change import Change
 from core.feedback.rules import Rule, fitted, shortened
 from core.feedback.submission import Submission
-from core.model import ClusterQueue, Labels, PodSet, ResourceFlavor, Topology
+from core.model import ClusterQueue, FlavorResource, Labels, PodSet, ResourceFlavor, Topology
 from core.quota.placement import PlacementCapacity, PlacementKind
 from core.state.lookup import Lookup
 from core.topology import Asked, Domains, Misfit, has_room, is_quick, place
-from core.topology.flavors import asks, given_twice, topology_only
+from core.topology.flavors import asks, beyond_nodes, given_twice, topology_only
 from core.topology.largest import Largest, largest, level_name
 from core.topology.nodes import HOSTNAME
 from core.topology.place import groups, most
@@ -345,25 +346,131 @@ def flavor_without_levels(change: Change[ResourceFlavor], lookup: Lookup) -> Ite
 def shared_nodes(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str]:
     """Nodes that another flavor with a topology has too, where neither knows what the other uses there."""
     kind, flavor = lookup.state.placement, change.new
-    if kind is None or flavor is None or flavor.topology_name is None:
+    if kind is None or flavor is None:
         return
-    for name, other in sorted(lookup.state.reservations.flavors.items()):
-        if name == flavor.name or other.topology_name is None:
-            continue
-        labels = given_twice(flavor, other, kind.topologies)
-        count = len(lookup.nodes_with(labels)) if labels is not None else 0
-        if count:
-            nodes_ = f"{count} node{'s' if count > 1 else ''}"
-            fact = f'shares {nodes_} with flavor "{shortened(name)}", and neither knows what the other uses there'
+    for other, count in _sharing(flavor, kind.topologies, lookup):
+        fact = f'shares {_counted(count)} with flavor "{shortened(other)}", and neither knows what the other uses there'
+        yield fitted(f"{fact}; change nodeLabels", fact)
+        return
+
+
+def shared_by_topology(change: Change[Topology], lookup: Lookup) -> Iterable[str]:
+    """Nodes that a flavor of the Topology has in common with another one; flavors may have named it before."""
+    kind, new = lookup.state.placement, change.new
+    if kind is None or new is None:
+        return
+    flavors = [each for each in lookup.state.reservations.flavors.values() if each.topology_name == new.name]
+    yield from _shared(flavors, {**kind.topologies, new.name: new}, lookup)
+
+
+def shared_by_queue(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    """Nodes that a flavor of the ClusterQueue has in common with another flavor with a topology."""
+    kind, new = lookup.state.placement, change.new
+    if kind is None or new is None:
+        return
+    found = (lookup.flavor(name) for group in new.groups for name in group.flavors)
+    yield from _shared([each for each in found if each is not None], kind.topologies, lookup)
+
+
+def _shared(flavors: Iterable[ResourceFlavor], topologies: Mapping[str, Topology], lookup: Lookup) -> Iterator[str]:
+    """The first two flavors, one of which is one of these, that share nodes."""
+    for flavor in sorted(flavors, key=lambda each: each.name):
+        for other, count in _sharing(flavor, topologies, lookup):
+            both = f'flavors "{shortened(flavor.name)}" and "{shortened(other)}" share {_counted(count)}'
+            fact = f"{both}, and neither knows what the other uses there"
             yield fitted(f"{fact}; change nodeLabels", fact)
             return
 
 
-LEVEL_RULE: Final = Rule(
-    "topology-labels-not-found",
-    "No node has the label of a level of the Topology.",
-    levels_without_nodes,
-    example="no node has label cloud.example.com/rack: no pod can be placed by this Topology; label nodes",
+def _sharing(flavor: ResourceFlavor, topologies: Mapping[str, Topology], lookup: Lookup) -> Iterator[tuple[str, int]]:
+    """The flavors that use nodes of another one without knowing what that uses there, with how many, in order."""
+    if flavor.topology_name is None:
+        return
+    for name, other in sorted(lookup.state.reservations.flavors.items()):
+        if name == flavor.name or other.topology_name is None:
+            continue
+        labels = given_twice(flavor, other, topologies)
+        count = len(lookup.nodes_with(labels)) if labels is not None else 0
+        if count:
+            yield name, count
+
+
+def quota_beyond_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
+    """More quota of a flavor with a topology, in all ClusterQueues and Cohorts, than its nodes have. Nothing about
+    resources that no node has: another rule is about them.
+    """
+    kind, queue = lookup.state.placement, change.new
+    if kind is None or queue is None or not nodes.present(queue, lookup):
+        return
+    for name in sorted({fr.flavor for fr in queue.quotas}):
+        flavor = lookup.flavor(name)
+        topology = kind.topologies.get(flavor.topology_name or "") if flavor is not None else None
+        if flavor is None or topology is None:
+            continue
+        there = [
+            node
+            for node in lookup.nodes_with(flavor.node_labels)
+            if all(map(node.labels.__contains__, topology.levels))
+        ]
+        for resource, nominal, has in beyond_nodes(_quotas(queue, name, lookup), there):
+            if has:
+                amount = f"{quantity.text(resource, nominal)} {shortened(resource)}"
+                fact = f'flavor "{shortened(name)}" has {amount} of quota, and its {_counted(len(there))} '
+                fact += f"{'have' if len(there) > 1 else 'has'} {quantity.text(resource, has)}"
+                wait = f"{fact}: workloads within the quota wait for room"
+                yield fitted(f"{wait}; lower it", wait, fact)
+                return
+
+
+def _quotas(queue: ClusterQueue, flavor: str, lookup: Lookup) -> Mapping[str, int]:
+    """The quota of a flavor by resource that a ClusterQueue has, with what all others and the Cohorts have of these
+    resources.
+    """
+    reservations = lookup.state.reservations
+    found = {fr.resource: quota.nominal for fr, quota in queue.quotas.items() if fr.flavor == flavor}
+    others = [each.quotas for name, each in reservations.cluster_queues.items() if name != queue.name]
+    for quotas in (*others, *(each.quotas for each in reservations.cohorts.values())):
+        for resource in found:
+            if (quota := quotas.get(FlavorResource(flavor, resource))) is not None:
+                found[resource] += quota.nominal
+    return found
+
+
+def _counted(number: int) -> str:
+    return f"{number} node{'s' if number != 1 else ''}"
+
+
+_SHARED: Final = 'flavors "new" and "tas" share 2 nodes, and neither knows what the other uses there; change nodeLabels'
+TOPOLOGY_RULES: Final[tuple[Rule[Change[Topology]], ...]] = (
+    Rule(
+        "topology-labels-not-found",
+        "No node has the label of a level of the Topology.",
+        levels_without_nodes,
+        example="no node has label cloud.example.com/rack: no pod can be placed by this Topology; label nodes",
+    ),
+    Rule(
+        "topology-flavors-overlap",
+        "A ResourceFlavor of the Topology has nodes in common with another one, and one of the topologies does not end"
+        " in the hostname.",
+        shared_by_topology,
+        example=_SHARED,
+    ),
+)
+QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
+    Rule(
+        "topology-flavors-overlap",
+        "A flavor of the ClusterQueue has nodes in common with another one, and one of the topologies does not end in"
+        " the hostname.",
+        shared_by_queue,
+        example=_SHARED,
+    ),
+    Rule(
+        "quota-beyond-nodes",
+        "All ClusterQueues and Cohorts together have more quota of a flavor with a topology than its nodes have.",
+        quota_beyond_nodes,
+        example='flavor "tas" has 100 cpu of quota, and its 6 nodes have 24: workloads within the quota wait for room;'
+        " lower it",
+    ),
 )
 FLAVOR_RULES: Final[tuple[Rule[Change[ResourceFlavor]], ...]] = (
     Rule(

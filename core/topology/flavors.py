@@ -6,9 +6,9 @@ knows quota. Source: KEP 2724, and the recorded decisions of Kueue.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from core.model import ClusterQueue, PodSet, ResourceFlavor, ResourceGroup, Topology, TopologyRequest
+from core.model import ClusterQueue, Node, PodSet, ResourceFlavor, ResourceGroup, Topology, TopologyRequest
 from core.topology.nodes import HOSTNAME
 
 
@@ -69,6 +69,16 @@ def given_twice(
         return None
     labels = {**one.node_labels, **other.node_labels}
     return labels if all(labels[key] == value for key, value in one.node_labels.items()) else None
+
+
+def beyond_nodes(quotas: Mapping[str, int], nodes: Collection[Node]) -> Iterator[tuple[str, int, int]]:
+    """Yields each resource of which a flavor with these nodes has more quota than they have, in order: its name, the
+    quota, and what the nodes have.
+    """
+    for resource, nominal in sorted(quotas.items()):
+        there = sum(node.allocatable.get(resource, 0) for node in nodes)
+        if nodes and nominal > there:
+            yield resource, nominal, there
 
 
 def levels(topology: TopologyRequest | None) -> list[str]:

@@ -159,6 +159,7 @@ ALONE = {
         "topology-not-found",
         "topology-labels-not-found",
         "topology-flavors-overlap",
+        "quota-beyond-nodes",
         "dry-run",
         "workloads-affected",
     ),

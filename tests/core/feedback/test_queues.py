@@ -63,6 +63,7 @@ ELSEWHERE = {
     "topology-not-found",
     "topology-labels-not-found",
     "topology-flavors-overlap",
+    "quota-beyond-nodes",
     "workloads-affected",
 }
 """Rules with a test of their own: test_nodes.py and test_topology.py."""

@@ -13,6 +13,7 @@ import yaml
 
 from core.feedback import topology as topology_rules
 from core.feedback.change import Change
+from core.feedback.cluster_queues import of_cluster_queue
 from core.feedback.jobs import of_job
 from core.feedback.keys import Keys, of_keys
 from core.feedback.queues import of_flavor, of_topology
@@ -171,6 +172,10 @@ FULL = "fits no rack now: rack a has room for 10 pods, 4 missing: will wait"
 NO_RACK = 'no node of flavor "tas" has label rack now: the job waits; ask an administrator to label nodes'
 NO_LABEL = "no node has label cloud.example.com/rack: no pod can be placed by this Topology; label nodes"
 SHARED = 'shares 2 nodes with flavor "tas", and neither knows what the other uses there; change nodeLabels'
+BOTH = 'flavors "new" and "tas" share 2 nodes, and neither knows what the other uses there; change nodeLabels'
+BEYOND = (
+    'flavor "tas" has 100 cpu of quota, and its 6 nodes have 24: workloads within the quota wait for room; lower it'
+)
 NO_TOPOLOGY = 'Topology "racks" does not exist yet: ClusterQueues with this flavor admit nothing until it is created'
 NO_LEVEL = "of 2 nodes of this flavor none has label rack: no pod can be placed there; label nodes"
 SAID = {
@@ -180,6 +185,8 @@ SAID = {
     ("topology-labels-not-found", NO_RACK),
     ("topology-not-found", NO_TOPOLOGY),
     ("topology-flavors-overlap", SHARED),
+    ("topology-flavors-overlap", BOTH),
+    ("quota-beyond-nodes", BEYOND),
     ("topology-labels-not-found", NO_LEVEL),
 }
 """Rules and messages of this module."""
@@ -389,6 +396,87 @@ def test_flavors_that_give_the_same_nodes_away(labels: dict[str, str], levels: l
     found = of_flavor(Change(None, decode.resource_flavor(flavor)), lookup)
     overlap = [each.message for each in found if each.rule == "topology-flavors-overlap"]
     assert overlap == ([SHARED] if said else [])
+
+
+OWN = {"kind": "Topology", "metadata": {"name": "own"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
+NEW = {
+    "kind": "ResourceFlavor",
+    "metadata": {"name": "new"},
+    "spec": {"nodeLabels": {"pool": "tas"}, "topologyName": "own"},
+}
+
+
+def of_new(quota: int = 1) -> Any:
+    """A ClusterQueue with quota of the flavor ``new``."""
+    resources = [{"name": "cpu", "nominalQuota": quota}]
+    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "new", "resources": resources}]}]
+    return decode.cluster_queue(
+        {"metadata": {"name": "other"}, "spec": {"namespaceSelector": {}, "resourceGroups": groups}}
+    )
+
+
+def overlaps(found: Any) -> list[str]:
+    return [each.message for each in found if each.rule == "topology-flavors-overlap"]
+
+
+def test_flavors_begin_to_share_nodes_when_the_topology_of_one_is_created() -> None:
+    there = [node("a", "a", "rack"), node("b", "a", "rack")]
+    lookup = world(yaml.safe_dump([*yaml.safe_load(manifests(*SHORT)), NEW]), nodes=there, topology=True)
+    own = decode.topology_object(OWN)
+    assert overlaps(of_topology(Change(None, own), lookup)) == [BOTH]
+    assert overlaps(of_topology(Change(None, msgspec.structs.replace(own, levels=("rack", HOST))), lookup)) == []
+    assert overlaps(of_topology(Change(None, msgspec.structs.replace(own, name="unused")), lookup)) == []
+    assert overlaps(of_topology(Change(own, None), lookup)) == []
+
+
+def test_a_cluster_queue_gives_nodes_away_that_another_flavor_has_too() -> None:
+    there = [node("a", "a", "rack"), node("b", "a", "rack")]
+    both = [*yaml.safe_load(manifests(*SHORT)), OWN, NEW]
+    lookup = world(yaml.safe_dump(both), nodes=there, topology=True)
+    assert overlaps(of_cluster_queue(Change(None, of_new()), lookup)) == [BOTH]
+    assert overlaps(of_cluster_queue(Change(of_new(), None), lookup)) == []
+    both[-1] = {**NEW, "spec": {"nodeLabels": {"pool": "other"}, "topologyName": "own"}}
+    assert (
+        overlaps(of_cluster_queue(Change(None, of_new()), world(yaml.safe_dump(both), nodes=there, topology=True)))
+        == []
+    )
+
+
+def beyond(queue: Any, lookup: Lookup) -> list[str]:
+    found = of_cluster_queue(Change(None, queue), lookup)
+    return [each.message for each in found if each.rule == "quota-beyond-nodes"]
+
+
+def team(cpu: int) -> Any:
+    """The ClusterQueue with so much quota."""
+    raw = yaml.safe_load(manifests(*SHORT))[-1]
+    raw["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = cpu
+    return decode.cluster_queue(raw)
+
+
+def test_more_quota_than_the_nodes_have() -> None:
+    lookup = racks(SHORT)
+    assert beyond(team(100), lookup) == [BEYOND]
+    assert beyond(team(24), lookup) == []
+    other = decode.cluster_queue({**yaml.safe_load(manifests(*SHORT))[-1], "metadata": {"name": "other"}})
+    fact = 'flavor "tas" has 124 cpu of quota, and its 6 nodes have 24: workloads within the quota wait for room'
+    assert beyond(msgspec.structs.replace(team(24), name="other"), lookup) == [f"{fact}; lower it"]
+    assert beyond(other, racks(SHORT)) != []
+    lookup.state.set_cohort("all", decode.cohort({"metadata": {"name": "all"}, "spec": team_quota(10)}))
+    assert beyond(team(20), lookup) == [f"{fact.replace('124', '30')}; lower it"]
+
+
+def team_quota(cpu: int) -> dict[str, Any]:
+    resources = [{"name": "cpu", "nominalQuota": cpu}]
+    return {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "tas", "resources": resources}]}]}
+
+
+def test_quota_is_not_compared_with_nodes_that_come_later_lack_a_level_or_do_not_report() -> None:
+    assert beyond(team(100), world(manifests(*SHORT), topology=True)) == []
+    assert beyond(team(100), world(manifests(*SHORT), nodes=[node("a", "a", "row")], topology=True)) == []
+    assert beyond(team(100), world(manifests(*SHORT), nodes=[node("a", "a", "rack")])) == []
+    silent = msgspec.structs.replace(node("a", "a", "rack"), allocatable={})
+    assert beyond(team(100), world(manifests(*SHORT), nodes=[silent], topology=True)) == []
 
 
 def test_topology_annotations_have_an_effect_with_the_feature_gate() -> None:
