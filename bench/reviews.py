@@ -274,7 +274,9 @@ def _about_ours() -> dict[str, About]:
         KUEUE, "v1beta2", "workloads", owned, ("DELETE",)
     )
     topology = _ours("Topology", {"levels": [{"nodeLabel": "rack"}]})
-    found["/feedback-kueue-x-k8s-io-v1beta2-topology"] = About(KUEUE, "v1beta2", "topologies", topology, ("CREATE", "UPDATE"))
+    found["/feedback-kueue-x-k8s-io-v1beta2-topology"] = About(
+        KUEUE, "v1beta2", "topologies", topology, ("CREATE", "UPDATE")
+    )
     priority = {**_ours("WorkloadPriorityClass", {}), "value": 1}
     found["/feedback-kueue-x-k8s-io-v1beta2-workloadpriorityclass"] = About(
         KUEUE, "v1beta2", "workloadpriorityclasses", priority, ("UPDATE",)
