@@ -42,6 +42,7 @@ from core.model import (
     TopologyRequest,
     Workload,
 )
+from core.model.owner import Owner
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.model.workload import replace
 from core.quota.capacity import Amounts
@@ -763,19 +764,22 @@ def test_a_second_pass_comes_before_the_heads_of_queues() -> None:
             st.integers(0, 7),
             st.integers(1, 4),
             st.integers(0, 2),
-            st.sampled_from(["add", "group", "end", "node", "fail", "others"]),
+            st.sampled_from(["add", "group", "resize", "resize", "end", "node", "fail", "others"]),
         ),
         max_size=25,
     ),
     st.booleans(),
+    st.booleans(),
 )
 @settings(max_examples=cases(60, 1500))
 def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_built_afresh(
-    steps: list[tuple[int, int, int, str]], fail_fast: bool
+    steps: list[tuple[int, int, int, str]], fail_fast: bool, elastic: bool
 ) -> None:
-    """Nodes go with or without the pods on them being replaced by a second pass; groups have a leader."""
+    """Nodes go with or without the pods on them being replaced by a second pass; groups have a leader. Elastic jobs get
+    a larger or a smaller slice; the one that it replaces finishes at once, or after the cycles.
+    """
     nodes = (node("n0", 3), node("n1", 3), node("n2", 3, rack="r2"))
-    policy = SchedulingPolicy(topology=TopologyPolicy(fail_fast=fail_fast))
+    policy = SchedulingPolicy(topology=TopologyPolicy(fail_fast=fail_fast, elastic=elastic))
     found = world(queue("a", "tas"), queue("b", "same"), nodes=nodes, policy=policy)
     gone: set[str] = set()
     others: dict[str, dict[str, int]] = {}
@@ -795,15 +799,20 @@ def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_bu
             made = asks(f"w{number}", size, "ab"[number % 2], priority=priority, created=float(number))
             if what == "group":
                 made = replace(made, pod_sets=with_leader(size))
-            found.set_workload(made.key, None if what == "end" else made)
+            if what == "resize":
+                resize(found, f"e{number % 2}", made, step)
+            else:
+                found.set_workload(made.key, None if what == "end" else made)
         for plan in drain(found, found.policy, NOW + 40 * step):
             for decision in plan.decisions:
                 if isinstance(decision, Reserve):
                     now_admitted = admitted(decision.workload, decision.admission, NOW)
                     put(found, replace(now_admitted, unhealthy_nodes=()))
                     assert not gone & nodes_of(decision.admission)
-        for victim in sorted(found.reservations.leaving):
-            found.set_workload(victim, None)
+                    if decision.workload.replaces is not None and priority:
+                        found.set_workload(decision.workload.replaces, None)
+        for key in (*replaced_slices(found), *sorted(found.reservations.leaving)):
+            found.set_workload(key, None)
         found.check()
         assert all(amount <= 3 for amount in used(found).values())
     left = tuple(each for each in nodes if each.name not in gone)
@@ -813,6 +822,29 @@ def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_bu
     put(afresh, *found.workloads.values())
     assert used(afresh) == used(found)
     assert capacities(afresh) == capacities(found)
+
+
+def replaced_slices(found: State) -> list[Key]:
+    """The slices of elastic jobs that were replaced by one that holds quota."""
+    return [each.replaces for each in found.workloads.values() if each.replaces is not None and each.admission]
+
+
+def resize(found: State, job: str, made: Workload, step: int) -> None:
+    """An elastic job gets a slice with the pods of ``made``, which may be anywhere. It replaces the newest one that
+    holds quota; all others are gone.
+    """
+    slices = sorted(
+        (each for each in found.workloads.values() if each.slice_name == job), key=lambda each: each.created
+    )
+    held = [each for each in slices if each.admission is not None]
+    for each in slices:
+        if each not in held[-1:]:
+            found.set_workload(each.key, None)
+    fields: dict[str, Any] = {"replaces": held[-1].key, "queue": held[-1].queue} if held else {}
+    pods = (replace(made.pod_sets[0], topology=TopologyRequest(unconstrained=True)),)
+    key, owner = Key("ns", f"{job}-{step}"), Owner("batch", "Job", "ns", job)
+    fields |= {"key": key, "uid": f"uid-{key.name}", "pod_sets": pods, "owner": owner, "slice_name": job}
+    found.set_workload(key, replace(made, created=100.0 + step, **fields))
 
 
 def with_leader(size: int) -> tuple[PodSet, ...]:
