@@ -82,6 +82,8 @@ class Driver:
         self._events: list[Seen] = []
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._ending: set[str] = set()
+        """Jobs whose end is written: one that is suspended and admitted again meanwhile ends once."""
         self._held: dict[str, Call] | None = None
         """Ends of admitted workloads that do not run yet."""
         self._finished: dict[str, float] = {}
@@ -317,6 +319,9 @@ class Driver:
             await self._patch("PATCH", WORKLOADS, found, body)
 
     async def _complete(self, name: str, found: Object) -> None:
+        if name in self._ending:
+            return
+        self._ending.add(name)
         now = _now()
         conditions = [
             {"type": kind, "status": "True", "reason": "CompletionsReached", "lastTransitionTime": now}

@@ -16,7 +16,7 @@ from bench.null_controller import NullController
 from controller.kube.client import Client
 from controller.kube.flow.throttle import Throttle
 from tests.eventually import PATIENCE
-from tests.faults import FaultProxy
+from tests.faults import FaultProxy, status
 from tests.standin import StandIn
 
 LOAD = Load(
@@ -80,6 +80,40 @@ async def test_an_evicted_workload_releases_its_quota_and_runs_again(proxy: Faul
         outcome = await running
     figures = summary(load, outcome)
     assert (figures["broken"], figures["evictions"], figures["finished"]) == ([], 1, 1)
+
+
+async def test_a_job_that_is_preempted_while_its_end_is_written_ends_once(proxy: FaultProxy, server: StandIn) -> None:
+    """The API server refuses a second end, which has another time."""
+    load = LOAD._replace(cohorts=1, queues=1, classes=(Class("one", 1, 5, 50, 0.02, 0.001),), jobs=True)
+    path = "/apis/batch/v1/namespaces/tiny-0-0/jobs/one-0"
+
+    def suspend(value: bool) -> None:
+        server.put(path, server.objects[path] | {"spec": server.objects[path]["spec"] | {"suspend": value}})
+
+    def writes() -> int:
+        return sum(each.method == "PATCH" and each.path == f"{path}/status" for each in proxy.seen)
+
+    async with Driver(proxy.connection, load) as bench:
+        await bench.prepare()
+        running = asyncio.create_task(bench.run(30.0))
+        await until(lambda: path in server.objects)
+        proxy.inject(status(503, "ServiceUnavailable"), method="PATCH")
+        suspend(False)
+        await until(lambda: writes() == 1)
+        suspend(True)
+        suspend(False)
+        await until(lambda: "completionTime" in server.objects[path].get("status", {}))
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "one-0", "uid": "u", "controller": True}
+        finished = {"conditions": [{"type": "Finished", "status": "True", "reason": "Succeeded"}]}
+        server.put(
+            "/apis/kueue.x-k8s.io/v1beta2/namespaces/tiny-0-0/workloads/job-one-0",
+            {
+                "metadata": {"name": "job-one-0", "namespace": "tiny-0-0", "ownerReferences": [owner]},
+                "status": finished,
+            },
+        )
+        outcome = await running
+    assert (outcome.why, writes()) == ("", 2)
 
 
 async def until(condition: Callable[[], bool]) -> None:
