@@ -46,8 +46,8 @@ SECOND_TRY = "SEIRETSU_SECOND_TRY" in os.environ
 FAILED = pytest.StashKey[frozenset[str]]()
 """What failed at the first try: tests, and files that could not be imported."""
 LONGEST = (
-    *("kinds_life", "chart", "scenarios", "serve", "rollout", "crash", "pods", "multikueue", "demo"),
-    *("documented_manifests", "life", "life_of_queues"),
+    *("kinds_life", "topology_kinds", "topology_crash", "chart", "scenarios", "serve", "rollout", "crash", "pods"),
+    *("multikueue", "demo", "documented_manifests", "life", "life_of_queues"),
 )
 """The modules in tests/cluster that take longest. The last modules should be short: few others run beside them."""
 

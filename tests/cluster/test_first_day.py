@@ -1,12 +1,15 @@
-"""What goes wrong on a first day: what a person writes, and all that real kubectl prints.
+"""What goes wrong on a first day: what a person writes, and all that kubectl prints.
 
 One namespace `team` with one queue `main` of 8 cpu and 16Gi, and what surrounds it. Everything is asked with
 `--dry-run=server`, so the cases do not meet; what is said is checked where it can be: after the fix nothing is said.
+Creates are the requests of kubectl, and what it prints is composed; one case of each form is compared with the real
+kubectl, and all other commands run it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +21,9 @@ import pytest
 from api.objects import Raw
 from core.feedback.rules import LIMIT
 from devcluster.controlplane import ControlPlane, Spec
-from tests.eventually import WAIT, eventually
+from tests.cluster.printed import refusal, warnings
+from tests.cluster.world import World
+from tests.eventually import PATIENCE, WAIT, eventually
 from tests.serving import serving
 
 pytestmark = pytest.mark.cluster
@@ -759,12 +764,35 @@ def named_workloads(plane: ControlPlane, text: str) -> str:
 
 
 def asked(plane: ControlPlane, what: Asked) -> tuple[int, str]:
-    """The exit code of kubectl, and what it printed on stderr."""
-    if isinstance(what, tuple):
-        done = plane.kubectl(*(named_workloads(plane, each) for each in what), "--dry-run=server")
-    else:
-        done = plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(what))
+    """The exit code of kubectl, and what it prints on stderr."""
+    if not isinstance(what, tuple):
+        return creates(plane, what)
+    done = plane.kubectl(*(named_workloads(plane, each) for each in what), "--dry-run=server")
     return done.returncode, done.stderr
+
+
+def creates(plane: ControlPlane, what: Raw) -> tuple[int, str]:
+    """The same of `kubectl create --dry-run=server`, from the answers to its requests."""
+    world, told, errors = World(plane, "default"), list[str](), list[str]()
+    with contextlib.closing(plane.administrator.connection(timeout=PATIENCE)) as connection:
+        for item in what["items"] if what["kind"] == "List" else [what]:
+            path = f"{world._path_of(item)}?dryRun=All&fieldManager=kubectl-create&fieldValidation=Strict"
+            connection.request("POST", path, json.dumps(item), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            told += answer.headers.get_all("Warning", [])
+            found = json.loads(answer.read())
+            errors += [refusal(found, "creating")] if answer.status >= 400 else []
+    return int(bool(errors)), "".join(f"{line}\n" for line in (*warnings(told), *errors))
+
+
+def forms() -> list[Day]:
+    """One create of each form: how many warnings, and who refuses it."""
+    found: dict[tuple[bool, int, str], Day] = {}
+    for day in DAYS:
+        if not isinstance(day.asked, tuple):
+            refuses = (*day.told, "")[0].partition(":")[0] if day.refused else ""
+            found.setdefault((day.refused, min(len(day.told), 2), refuses), day)
+    return list(found.values())
 
 
 GOOD, HALF, OURS_NOT = "told, true, with the fix", "half", "nothing to tell"
@@ -895,6 +923,12 @@ def test_of_the_cases_none_is_silent_and_two_are_half() -> None:
         assert f"def {name}(" in (Path(__file__).parent / f"{module}.py").read_text()
     silent = [case for case, (state, title) in CASES.items() if state == GOOD and not days[title].told]
     assert not silent
+
+
+@pytest.mark.parametrize("day", forms(), ids=lambda day: day.title)
+def test_kubectl_prints_an_answer_as_it_is_composed_here(plane: ControlPlane, day: Day) -> None:
+    done = plane.kubectl("create", "-f", "-", "--dry-run=server", stdin=json.dumps(day.asked))
+    assert (done.returncode, done.stderr) == asked(plane, day.asked)
 
 
 @pytest.mark.parametrize("day", DAYS, ids=lambda day: day.title)

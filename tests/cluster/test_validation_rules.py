@@ -22,6 +22,7 @@ from tests.api.objects import condition, pod_set, workload
 from tests.api.server import BY_KIND, CUT_SHORT, Server
 from tests.api.test_agreement import rules_of
 from tests.cluster.follower import follower
+from tests.cluster.printed import refusal
 from tests.cluster.rules import Rule, checks, flavors, queues, workloads
 from tests.webhook.test_job_validation import CHANGED, CREATED
 
@@ -88,13 +89,7 @@ def refused(server: Server, rule: Rule, obj: Raw) -> str:
     path = server.path(obj) if rule.old is None else f"{server.path(obj, named=True)}{subresource}"
     status, answer = server.ask("POST" if rule.old is None else "PUT", f"{path}?{DRY}", obj)
     assert status >= 400, answer
-    if answer["reason"] != "Invalid":
-        doing = "creating" if rule.old is None else "replacing"
-        return f'Error from server ({answer["reason"]}): error when {doing} "STDIN": {answer["message"]}'
-    about = answer["details"]
-    causes = dict.fromkeys(f"{cause['field']}: {cause['message']}" for cause in about["causes"])
-    errors = next(iter(causes)) if len(causes) == 1 else "".join(f"\n* {cause}" for cause in causes)
-    return f'The {about["kind"]} "{about["name"]}" is invalid: {errors}'
+    return refusal(answer, "creating" if rule.old is None else "replacing")
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
