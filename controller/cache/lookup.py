@@ -14,7 +14,7 @@ from controller.cache.owners import Owners
 from core.model import Key, Raw
 from core.multikueue import conditions
 from core.state.lookup import Lookup
-from core.state.node_groups import NodeGroups
+from core.state.node_groups import NodeGroup, NodeGroups
 from core.wire.active import Cause, parameters_name
 from core.wire.pod_requests import RequestRules
 
@@ -59,7 +59,7 @@ def cache_lookup(
         job_workload=caches.workload_of,
         owner=owners.look,
         nodes=lambda: tuple(nodes) if nodes.synced else None,
-        labelled=lambda labels: groups.having(labels) if nodes.synced else (),
+        labelled=lambda labels: groups.having(labels) if nodes.synced else NodeGroup(()),
         quotas=lambda namespace: quotas.by_index("namespace", namespace),
         workers=workers,
         cause=cause,

@@ -8,7 +8,7 @@ pods run in another cluster (MultiKueue).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +33,7 @@ from core.model import (
     ResourceFlavor,
 )
 from core.state.lookup import Lookup
+from core.state.node_groups import NodeGroup
 
 POD_SETS: Final = 4
 """The pod sets of one job that are compared with nodes: each costs the number of nodes."""
@@ -52,14 +53,14 @@ class _Pods:
 
     pod_set: PodSet
     requests: Requests | None
-    nodes: Collection[Node]
+    nodes: NodeGroup
     called: str
 
-    def allowed(self) -> Collection[Node]:
+    def allowed(self) -> NodeGroup:
         """The nodes that selector and affinity allow."""
         if not self.pod_set.placement.node_selector and not self.pod_set.placement.affinity:
             return self.nodes
-        return [node for node in self.nodes if placement.allows(self.pod_set.placement, node.labels)]
+        return NodeGroup(node for node in self.nodes if placement.allows(self.pod_set.placement, node.labels))
 
 
 def present(queue: ClusterQueue, lookup: Lookup) -> bool:
@@ -82,7 +83,7 @@ def no_resource(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterabl
     """A device or another extended resource that no node has on which the pods may run."""
     for pods in _reporting(job, queue, lookup):
         for resource in _devices(pods.requests or {}):
-            if not any(node.allocatable.get(resource) for node in pods.nodes):
+            if not pods.nodes.most(resource):
                 fact = f"no {pods.called} has {shortened(resource)} now"
                 yield fitted(
                     f"{fact}: the pods stay pending until such a node is added",
@@ -95,10 +96,11 @@ def too_large(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
     """One pod that is larger than every node."""
     for pods in _reporting(job, queue, lookup):
         asked = {name: amount for name, amount in (pods.requests or {}).items() if amount}
-        if any(_holds(node, asked) for node in pods.nodes):
+        lacking = any(pods.nodes.lacks(resource, amount) for resource, amount in asked.items())
+        if not lacking and any(_holds(node, asked) for node in pods.nodes):
             continue
         for resource, amount in sorted(asked.items()):
-            most = max((node.allocatable.get(resource, 0) for node in pods.nodes), default=0)
+            most = pods.nodes.most(resource)
             if most and amount > most:
                 of = f"each pod asks for {_amount(resource, amount)}"
                 fact = f"{of}, the largest {pods.called} has {quantity.text(resource, most)} now"
@@ -155,20 +157,20 @@ def _compared(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[
             yield _Pods(pod_set, charge.requests if charge else None, _in_all(groups, lookup), _called(groups))
 
 
-def _in_all(groups: list[list[ResourceFlavor]], lookup: Lookup) -> Collection[Node]:
+def _in_all(groups: list[list[ResourceFlavor]], lookup: Lookup) -> NodeGroup:
     """The nodes that belong to a flavor of each group."""
     several = [_of_any(group, lookup) for group in groups] or [lookup.nodes_with({})]
     first, *others = several
     if not others:
         return first
     names = [{node.name for node in each} for each in others]
-    return [node for node in first if all(node.name in each for each in names)]
+    return NodeGroup(node for node in first if all(node.name in each for each in names))
 
 
-def _of_any(flavors: list[ResourceFlavor], lookup: Lookup) -> Collection[Node]:
+def _of_any(flavors: list[ResourceFlavor], lookup: Lookup) -> NodeGroup:
     if len(flavors) == 1:
         return lookup.nodes_with(flavors[0].node_labels)
-    return list({node.name: node for each in flavors for node in lookup.nodes_with(each.node_labels)}.values())
+    return NodeGroup(node for each in flavors for node in lookup.nodes_with(each.node_labels))
 
 
 def possible(demand: capacity.AskedCapacity, queue: ClusterQueue, lookup: Lookup) -> list[ResourceFlavor]:
@@ -191,8 +193,8 @@ def _called(groups: list[list[ResourceFlavor]]) -> str:
 def _reporting(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterator[_Pods]:
     """Yields pod sets with the nodes that may run them, if all of these report what they have."""
     for pods in _compared(job, queue, lookup):
-        nodes = pods.allowed() if _size(pods.pod_set.placement) <= TERMS else []
-        if nodes and all(node.allocatable for node in nodes):
+        nodes = pods.allowed() if _size(pods.pod_set.placement) <= TERMS else None
+        if nodes and nodes.reports:
             yield _Pods(pods.pod_set, pods.requests, nodes, pods.called)
 
 

@@ -83,8 +83,9 @@ class _Wanted:
     def _fit(self, domains: Domains) -> int:
         """Workers are left out until the others fit, with the leader if there is one."""
         workers, *leader = self.asked
-        low, high = 0, min(workers.count, most(domains, workers, self.options))
-        if high and self._fits(domains, high):
+        beside = leader[0] if leader and leader[0].count == 1 else None
+        low, high = 0, min(workers.count, most(domains, workers, self.options, beside))
+        if high and (not leader or self._fits(domains, high)):
             return high + sum(each.count for each in leader)
         while low < high - 1:  # so many fit, and high do not
             middle = (low + high) // 2

@@ -37,6 +37,7 @@ from core.quota.active import ActiveCondition, conflicts
 from core.quota.node import QueueNode, QuotaNode
 from core.quota.tree import Forest, build_trees
 from core.state import what_if
+from core.state.node_groups import NodeGroup
 from core.state.state import State
 from core.wire.active import Cause
 from core.wire.pod_requests import RequestRules
@@ -70,7 +71,7 @@ class Lookup:
     job_workload: Callable[[str], Workload | None] = _nothing
     owner: Callable[[str, Reference], Level | None] = _nothing
     nodes: Callable[[], Iterable[Node] | None] = _nothing
-    labelled: Callable[[Labels], Collection[Node]] | None = None
+    labelled: Callable[[Labels], NodeGroup] | None = None
     quotas: Callable[[str], Iterable[NamespaceQuota]] = lambda namespace: ()
     workers: Callable[[str], Mapping[str, Lookup | None]] = lambda check: {}
     cause: Callable[[str], Cause] = lambda check: Cause()
@@ -335,11 +336,11 @@ class Lookup:
         """Whether there is any node, as far as they are watched."""
         return bool(self.nodes_with({}))
 
-    def nodes_with(self, labels: Labels) -> Collection[Node]:
+    def nodes_with(self, labels: Labels) -> NodeGroup:
         """The nodes with all these labels, in any order; none where nodes are not watched."""
         if self.labelled is not None:
             return self.labelled(labels)
-        return [node for node in self.cluster_nodes() if labels.items() <= node.labels.items()]
+        return NodeGroup(node for node in self.cluster_nodes() if labels.items() <= node.labels.items())
 
     def resource_quotas(self, namespace: str) -> Iterable[NamespaceQuota]:
         """The ResourceQuotas of a namespace, in any order; none where they are not watched."""

@@ -42,7 +42,7 @@ def largest(domains: Domains, asked: Asked, options: Options) -> Largest | None:
     if not wanted.required:
         return Largest(together, "", _nodes(tree, range(len(tree.leaves)), table, shape), "", together)
     room = table.units[wanted.level]
-    number = max(range(len(room)), key=lambda each: (room[each], -each))
+    number = room.index(max(room))
     name = tree.path(wanted.level, number)[-1]
     nodes = _nodes(tree, tree.below(wanted.level, number, tree.lowest), table, shape)
     return Largest(room[number] * wanted.size, name, nodes, _higher(tree, table, wanted, asked.count), together)

@@ -9,6 +9,7 @@ free capacity (for pods that may be anywhere) takes those with the least room fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Final, NamedTuple
 
 from core.model import PodSet, TopologyAssignment, TopologyDomain
@@ -64,7 +65,7 @@ def place(
         found |= placed
         if any(isinstance(each, Misfit) for each in placed.values()):
             break
-        for asked in group:
+        for asked in group if len(found) < len(requests) else ():
             _count(here, asked, placed[asked.pod_set.name])
     return found
 
@@ -256,16 +257,22 @@ def found_leaves(
     return parts if isinstance(parts, Misfit) else {part.domain: part.units for part in parts if part.units}
 
 
-def most(domains: Domains, asked: Asked, options: Options) -> int:
-    """Returns a number of pods of a pod set than which no more can be placed, whatever number it asks for. Costs to
-    count them once.
+def most(domains: Domains, asked: Asked, options: Options, leader: Asked | None = None) -> int:
+    """Returns a number of pods of a pod set than which no more can be placed, whatever number it asks for. Without a
+    leader, so many are placed. Costs to count them once.
     """
     wanted = goal(asked.topology, domains.tree.levels, options, implied=asked.implied)
     if isinstance(wanted, Misfit) or (domains.tree.by_hostname and reasons.too_much(asked)):
         return 0
-    pods = counts(domains, shape_of(domains, wanted, asked, None, options)).plain.pods
-    held = max(pods[wanted.level], default=0) if wanted.required else sum(pods[0])
-    return held + wanted.size - 1  # those beyond the last whole slice are ignored
+    counted = counts(domains, shape_of(domains, wanted, asked, leader, options))
+    units = counted.led.units[wanted.level]
+    if not wanted.required:
+        held = sum(counted.plain.units[0])
+    elif leader is not None:
+        held = max(compress(units, counted.leads[wanted.level]), default=0)
+    else:
+        held = max(units, default=0)
+    return held * wanted.size + wanted.size - 1  # those beyond the last whole slice are ignored
 
 
 def shape_of(domains: Domains, wanted: Goal, workers: Asked, leader: Asked | None, options: Options) -> Shape:
@@ -368,7 +375,11 @@ def _held_at_most(counted: Counts, level: int) -> int:
         return 0 if fullest is None else units[fullest]
     held, pods = counted.led.units[level], counted.led.pods[level]
     leads = counted.leads[level] if counted.leads else [True] * len(units)
-    scores = counted.scores[level] if counted.scores else [0] * len(units)
+    if not counted.scores:
+        numbers = list(compress(range(len(units)), leads)) or range(len(units))
+        fullest = max(map(held.__getitem__, numbers))
+        return units[min([n for n in numbers if held[n] == fullest], key=pods.__getitem__)]
+    scores = counted.scores[level]
     return units[min(range(len(units)), key=lambda n: (not leads[n], -scores[n], -held[n], pods[n], n))]
 
 
@@ -384,6 +395,8 @@ def _one(counted: Counts, wanted: Goal, level: int, need: int, leader: bool) -> 
         number = next(counted.plain.ranking(level).ascending(need), None)
         return None if number is None else Part(number, need)
     units, pods = counted.led.units[level], counted.led.pods[level]
+    if leader and max(compress(units, counted.leads[level]), default=-1) < need:
+        return None
     scores = counted.scores[level] if counted.scores else [0] * len(units)
     best = max(scores) if wanted.best_fit and not wanted.required else 0
     enough = [n for n, held in enumerate(units) if held >= need and scores[n] >= best]
@@ -391,6 +404,9 @@ def _one(counted: Counts, wanted: Goal, level: int, need: int, leader: bool) -> 
         enough = [n for n in enough if counted.leads[level][n]]
     if not enough:
         return None
+    if not counted.scores:
+        least = min(map(units.__getitem__, enough))
+        return Part(min([n for n in enough if units[n] == least], key=pods.__getitem__), need, leader)
     return Part(min(enough, key=lambda n: (-scores[n], units[n], pods[n], n)), need, leader)
 
 
@@ -457,6 +473,10 @@ def _several(
     elif leader:
         return Shortfall(0)
     units = counted.plain.units[pool.level]
+    if pool.parents is None and first is None and pool.level <= wanted.slice_level:
+        together = sum(counted.plain.units[0])  # above slices, a domain holds what its children hold
+        if together < left:
+            return Shortfall(together)
     if first is None and wanted.best_fit and pool.level <= wanted.slice_level and not counted.scores and left:
         alone = _alone(counted, pool, left)
         if alone is not None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.model import Labels, Node
-from core.state.node_groups import NodeGroups
+from core.state.node_groups import NodeGroup, NodeGroups
 from tests.effort import cases
 
 LABELS = st.dictionaries(st.sampled_from(["pool", "zone"]), st.sampled_from(["a", "b"]))
@@ -34,6 +34,31 @@ def test_groups_are_those_that_a_comparison_of_all_nodes_finds(
     for each in [*asked, {}]:
         found = sorted(node.name for node in groups.having(each))
         assert found == sorted(name for name, node in nodes.items() if each.items() <= node.labels.items())
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(0, 3))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.none() | AMOUNTS), max_size=20))
+@settings(max_examples=cases(60, 1000))
+def test_what_is_known_of_a_group_is_what_a_count_of_its_nodes_finds(
+    changes: list[tuple[int, dict[str, int] | None]],
+) -> None:
+    group, known = NodeGroup(()), dict[str, Node]()
+    for number, amounts in changes:
+        name = f"n{number}"
+        group.remove(name)
+        known.pop(name, None)
+        if amounts is not None:
+            known[name] = Node(name, allocatable=amounts)
+            group.add(known[name])
+        assert list(group) == list(known.values()) and len(group) == len(known)
+        assert group.reports == all(node.allocatable for node in known.values())
+        for resource in ("cpu", "gpu"):
+            assert group.most(resource) == max((n.allocatable.get(resource, 0) for n in known.values()), default=0)
+            for amount in range(5):
+                lacks = all(node.allocatable.get(resource, amount) < amount for node in known.values())
+                assert group.lacks(resource, amount) == (lacks and (bool(known) or amount > 0))
 
 
 def test_nodes_are_compared_once_for_each_question() -> None:

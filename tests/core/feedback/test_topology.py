@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,6 +24,7 @@ from core.feedback.rules import LIMIT
 from core.feedback.submission import OF_JOB, Submission
 from core.model import Node, TopologyRequest
 from core.state.lookup import Lookup
+from core.state.node_groups import NodeGroups
 from core.topology import Asked, Domains, Options, place
 from core.wire import decode
 from tests.core.feedback.world import enter, job, world
@@ -197,7 +201,9 @@ def test_a_topology_request(request_: dict[str, Any], count: int, rule: str, mes
     assert told(asks(count, **request_), racks(SHORT)) == ([(rule, message)] if rule else [])
 
 
-def test_more_pods_than_there_is_room_for_are_not_placed_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_pods_than_there_is_room_for_are_not_placed_to_count_those_that_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     counts: list[int] = []
 
     def counted(domains: Domains, requests: list[Asked], options: Options) -> Any:
@@ -205,9 +211,13 @@ def test_more_pods_than_there_is_room_for_are_not_placed_again_and_again(monkeyp
         return place(domains, requests, options)
 
     monkeypatch.setattr(topology_rules, "place", counted)
-    [(rule, _)] = told(asks(30, preferred="rack"), racks(SHORT))
+    for request in ({"preferred": "rack"}, {"required": "rack"}, {"unconstrained": True}):
+        [(rule, _)] = told(asks(30, **request), racks(SHORT))
+        assert rule == "topology-too-small"
+    assert counts == []
+    [(rule, _)] = told(group(16), racks(SHORT))
     assert rule == "topology-too-small"
-    assert set(counts) == {24}
+    assert set(counts) == {15}, "only whether the leader has room beside them is tried"
 
 
 def test_what_other_workloads_use_is_about_now() -> None:
@@ -477,6 +487,68 @@ def test_quota_is_not_compared_with_nodes_that_come_later_lack_a_level_or_do_not
     assert beyond(team(100), world(manifests(*SHORT), nodes=[node("a", "a", "rack")])) == []
     silent = msgspec.structs.replace(node("a", "a", "rack"), allocatable={})
     assert beyond(team(100), world(manifests(*SHORT), nodes=[silent], topology=True)) == []
+
+
+def many(racks_: int) -> Lookup:
+    """So many racks of 64 nodes, in blocks of 10, each node with memory of its own size; answers as in `serve`."""
+    there = [
+        Node(
+            f"n{number:05}",
+            {"pool": "tas", "block": f"b{number // 640}", "rack": f"r{number // 64:04}", HOST: f"n{number:05}"},
+            allocatable={"cpu": 4000, "memory": (64 << 30) + number, "pods": 110},
+        )
+        for number in range(64 * racks_)
+    ]
+    found = yaml.safe_load(manifests(*SHORT))
+    for quota in found[-1]["spec"]["resourceGroups"][0]["flavors"][0]["resources"]:
+        quota["nominalQuota"] = "100Ti"
+    lookup = world(yaml.safe_dump(found), nodes=there, topology=True)
+    known = {each.name: each for each in there}
+    groups = NodeGroups(known.values)
+    return replace(lookup, nodes=known.values, labelled=groups.having)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called, those of C and of iterators too: what a loop over nodes in Python cannot hide."""
+    found = 0
+
+    def called(frame: object, event: str, argument: object) -> None:
+        nonlocal found
+        found += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+LARGE = {
+    "fits": lambda: asks(64, required="rack"),
+    "too large for a rack": lambda: asks(300, required="rack"),
+    "too large for a node": lambda: asks(5, required=HOST),
+    "too many for all": lambda: asks(60_000, unconstrained=True),
+    "too many for all, in one rack if possible": lambda: asks(60_000, preferred="rack"),
+    "a group too large for a rack": lambda: group(300),
+    "a pod too large for a node": lambda: job(requests={"cpu": "1000"}),
+}
+
+
+def judged(submitted: Callable[[], Submission], lookup: Lookup) -> None:
+    of_job(submitted(), lookup)
+
+
+@pytest.mark.parametrize("submitted", LARGE.values(), ids=LARGE)
+def test_a_warning_does_not_cost_more_with_more_nodes(submitted: Callable[[], Submission]) -> None:
+    """Also after a node has changed: only that is counted again."""
+    costs = []
+    for racks_ in (10, 100):
+        lookup = many(racks_)
+        of_job(submitted(), lookup)  # the first of its shape counts all nodes
+        lookup.state.set_other_pods("n00005", {"cpu": 1000, "pods": 1})
+        costs.append(calls(partial(judged, submitted, lookup)))
+    assert costs[1] < costs[0] + 1000, costs  # 5,760 nodes more; an order of racks is followed, not made
 
 
 def test_topology_annotations_have_an_effect_with_the_feature_gate() -> None:

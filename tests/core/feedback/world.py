@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from api.objects import key_of
 from core.devices.inventory import Inventory, RefusedClaims
@@ -101,6 +102,9 @@ def world(
         {"urgent": 1000, "batch": 1}, {"high-priority": 1000000, "system-node-critical": 2000001000}
     )
     there = None if nodes is None else [each if isinstance(each, Node) else Node("n", each) for each in nodes]
+    for place, each in enumerate(there or ()):
+        if there is not None and each.name in {other.name for other in there[:place]}:
+            there[place] = replace(each, name=f"{each.name}{place}")
     for each in there or ():
         state.set_node(each.name, each)
     allowed = [resource_quotas.read({"metadata": {"name": f"q{n}"}, "spec": spec}) for n, spec in enumerate(quotas)]
