@@ -213,6 +213,11 @@ def _count(domains: Domains, asked: Asked, placed: TopologyAssignment | Misfit) 
 
 
 def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str, TopologyAssignment | Misfit]:
+    names = [asked.pod_set.name for asked in group]
+    if len(group) > 2:  # not every kind is checked when it is created
+        return dict.fromkeys(
+            names, Misfit(f"can only place groups of at most 2 pod sets, got: {len(group)} pod set(s)")
+        )
     workers, leader = roles(group)
     if options.elastic:
         kept = scaled(domains, workers, leader, lambda here, asked: found_leaves(here, asked, options))
@@ -220,7 +225,6 @@ def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str,
             return kept
     tree = domains.tree
     wanted = goal(workers.topology, tree.levels, options, implied=workers.implied)
-    names = [asked.pod_set.name for asked in group]
     if isinstance(wanted, Misfit):
         return dict.fromkeys(names, wanted)
     parts = search(domains, wanted, workers, leader, options)

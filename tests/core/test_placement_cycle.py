@@ -748,6 +748,16 @@ def test_a_workload_that_is_placed_in_another_cluster_does_not_keep_the_schedule
     assert found.next_wake(NOW + 1) == NOW + 3
 
 
+def test_a_workload_with_a_group_of_three_pod_sets_waits_and_says_why() -> None:
+    request = TopologyRequest(required=RACK, group="g")
+    third = PodSet("ps", 1, {CPU: 1}, topology=request)
+    found = world(queue("a", "tas"), nodes=(node("n1", 8),))
+    put(found, replace(asks("w", 1), pod_sets=(*with_leader(2), third)))
+    decision = last(found, "w")
+    assert isinstance(decision, StayPending)
+    assert "can only place groups of at most 2 pod sets, got: 3 pod set(s)" in decision.message
+
+
 def test_a_second_pass_comes_before_the_heads_of_queues() -> None:
     found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2), node("n3", 2)))
     put(found, runs(asks("w", 4), {"n1": 2, "n2": 2}, unhealthy_nodes=("n1",)), asks("v", 2, priority=9))

@@ -71,6 +71,7 @@ class Pod(JobKind):
     selector = f"{Label.MANAGED}=true"
     nested = False
     grouped = True
+    topology_groups = False  # the other pods of its group are not known here
     marks = (Annotation.POD_SUSPENDING_PARENT,)
     rights = (Right(_RESOURCE, "patch", "status"), Right(_RESOURCE, "delete"))
     uid_label = ""

@@ -315,6 +315,13 @@ def test_a_pod_of_a_group_that_is_older_than_the_limit_may_change() -> None:
     assert POD.validate_update(found, found, DEFAULTS.__getitem__) == []
 
 
+def test_a_pod_that_is_placed_together_with_others_may_change() -> None:
+    """Else nobody could remove a finalizer from the pods of a LeaderWorkerSet, whose annotation they have."""
+    rack = {Annotation.POD_SET_GROUP_NAME: "together", Annotation.REQUIRED_TOPOLOGY: "example.com/rack"}
+    old = pod(annotations=rack, finalizers=["foregroundDeletion"])
+    assert POD.validate_update(old, pod(annotations=rack, finalizers=[]), DEFAULTS.__getitem__) == []
+
+
 def test_a_pod_stays_in_its_group_and_stays_unretriable() -> None:
     total = {Annotation.POD_GROUP_TOTAL_COUNT: "3"}
     old = pod(labels={Label.POD_GROUP_NAME: "g"}, annotations={**total, Annotation.RETRIABLE_IN_GROUP: "false"})

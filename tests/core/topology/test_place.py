@@ -98,6 +98,14 @@ def test_the_leader_is_in_the_domain_of_its_workers() -> None:
     assert placed(here, leader, workers) == {"workers": {"x1": 3, "x2": 2}, "leader": {"x1": 1}}
 
 
+def test_a_group_of_three_pod_sets_is_not_placed() -> None:
+    """Kinds whose groups Kueue does not check at the create may have one: e.g. a TFJob."""
+    here = domains({"b1/r1/x1": 9})
+    three = [asked(1, name=name, required=RACK, group="g") for name in ("chief", "ps", "worker")]
+    text = "can only place groups of at most 2 pod sets, got: 3 pod set(s)"
+    assert placed(here, *three) == dict.fromkeys(("chief", "ps", "worker"), text)
+
+
 def test_a_pod_set_sees_what_those_before_it_take() -> None:
     here = domains({"b1/r1/x1": 4, "b1/r1/x2": 3})
     found = placed(here, asked(3, name="a", required=HOST), asked(3, name="b", required=HOST))
