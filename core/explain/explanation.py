@@ -49,7 +49,7 @@ class OtherHolders:
 class DomainRoom:
     """A domain of a topology: how many units of a pod set fit there now, and would if nothing were there; and the
     workloads with pods there, with their number. ``others`` is the number of pods of workloads that may not be named;
-    ``domain`` is '' if nodes may not be named.
+    ``domain`` is '' if it is a node, and these may not be named.
 
     In a tree of domains units are pods. ``depth`` is the level from 0, the highest. ``amounts`` are what is free and
     what workloads use of each requested resource. ``fits`` is when the domain holds all that must be in one: ``now``,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.model import Key
+from core.topology.nodes import HOSTNAME
 
 MOST_NAMED: Final = 5
 """So many workloads are named in a sentence."""
@@ -19,7 +20,9 @@ MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Namespaces whose workloads may be named (None: all), and whether other ClusterQueues, and nodes, may be."""
+    """Namespaces whose workloads may be named (None: all), and whether other ClusterQueues, and nodes, may be. Racks
+    and other domains above nodes are named to all: whoever has a job there reads them in its pods and its Workload.
+    """
 
     namespaces: Collection[str] | None = None
     cluster_queues: bool = True
@@ -28,6 +31,10 @@ class Sight:
     def names(self, key: Key) -> bool:
         """Whether a workload may be named."""
         return self.namespaces is None or key.namespace in self.namespaces
+
+    def names_domains(self, level: str) -> bool:
+        """Whether the domains of a level may be named."""
+        return self.nodes or level != HOSTNAME
 
     def named(self, key: Key) -> str:
         """Returns the name of a workload, or words instead."""

@@ -170,7 +170,7 @@ def _rooms(
     drawn = _Drawing(domains, group.resources, wanted, level, number, now, ever, held, sight)
     shown = tuple(
         DomainRoom(
-            "/".join(tree.path(level, number)) if sight.nodes else "",
+            "/".join(tree.path(level, number)) if sight.names_domains(tree.levels[level]) else "",
             now.units[number],
             ever.units[number],
             *_there(taken.get(number, {}), sight),
@@ -333,7 +333,8 @@ def _moves(
             moved = _moved(domains, asked, mine, options)
             if moved:
                 certain = wanted.required and len(asked) == 1 + (group.leader is not None)
-                where = "/".join(domains.tree.path(level, number)) if sight.nodes else "another domain"
+                named = sight.names_domains(domains.tree.levels[level])
+                where = "/".join(domains.tree.path(level, number)) if named else "another domain"
                 return _hint(sight.listed(each.workload.key for each in moved), len(moved), where if certain else "")
     return ""
 

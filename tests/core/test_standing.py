@@ -14,7 +14,17 @@ from core.explain.analysis import Audience, ExplanationBounds, explain, explain_
 from core.explain.explanation import DomainRoom, Explanation, Rooms
 from core.explain.sight import EVERYTHING, Sight, of_namespace
 from core.explain.standing import free, standing, waiting
-from core.model import FlavorResource, Key, LocalQueue, PodSet, QueueingStrategy, Raw, Reserve, Workload
+from core.model import (
+    FlavorResource,
+    Key,
+    LocalQueue,
+    PodSet,
+    QueueingStrategy,
+    Raw,
+    Reserve,
+    TopologyRequest,
+    Workload,
+)
 from core.model.policy import AdmissionFairSharing, SchedulingPolicy, Strategy
 from core.model.workload import replace as changed
 from core.queue.admission_fair_sharing import USAGE_BASED, Consumed
@@ -26,7 +36,7 @@ from core.state.queries import PIECE, order_in_steps
 from core.state.state import State
 from core.steps import Steps
 from tests.builders import CPU, DEFAULT, NOW, cluster_queue, cycle, put, reserved, state, workload
-from tests.core.explain.test_topology import asks, racks
+from tests.core.explain.test_topology import HOSTNAME, asks, racks
 from tests.core.worlds import worlds
 from tests.effort import cases
 
@@ -254,22 +264,36 @@ def test_an_explanation_leaves_state_as_it_was(found: State) -> None:
     found.check()
 
 
-def test_rooms_in_a_topology_are_counts_for_who_may_not_read_nodes() -> None:
+TENANT = Sight(frozenset({"none"}), cluster_queues=False, nodes=False)
+
+
+def test_racks_are_named_to_all_and_who_is_there_is_counted_for_who_may_not_read_it() -> None:
     found = racks()
     for each in (asks("first", 3, 2), asks("second", 3, 2)):
         cycle(put(found, each))
     cycle(put(found, asks("third", 2, 2)))
-    seen = told(found, "third", Sight(frozenset({"none"}), cluster_queues=False, nodes=False))
+    seen = told(found, "third", TENANT)
     (rooms,) = seen.rooms
     assert [(each.domain, each.now, each.ever, each.taken, each.others) for each in rooms.domains] == [
-        ("", 1, 4, (), 3),
-        ("", 1, 4, (), 3),
+        ("a", 1, 4, (), 3),
+        ("b", 1, 4, (), 3),
     ]
+    assert rooms.tree == ()
     assert seen.ways[0] == "it fits when 1 workload of another namespace ends"
     few = replace(BOUNDS, nodes=3)
     answer = told(found, "third", EVERYTHING, few)
     assert answer.rooms == ()
     assert answer.omitted == ("the room in the topology is only computed for fewer nodes than 4",)
+
+
+def test_nodes_are_counted_for_who_may_not_read_them() -> None:
+    found = racks()
+    cycle(put(found, asks("first", 3, 2)))
+    put(found, asks("one", 3, 2, TopologyRequest(required=HOSTNAME)))
+    (rooms,) = told(found, "one", TENANT).rooms
+    assert {each.domain for each in rooms.domains} == {""} and rooms.tree == ()
+    (rooms,) = told(found, "one", EVERYTHING).rooms
+    assert "" not in {each.domain for each in rooms.domains}
 
 
 def test_in_a_large_arena_the_answer_has_the_numbers_and_says_what_it_leaves_out() -> None:
