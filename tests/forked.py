@@ -25,7 +25,7 @@ class Forked:
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["cli.serve", __name__, *_loaded()])
+        context.set_forkserver_preload(["cli.serve", __name__, "tests.preloaded", *_loaded()])
         (out, their_out), (errors, their_errors) = context.Pipe(duplex=False), context.Pipe(duplex=False)
         words = ["serve", *arguments]
         self._process = context.Process(

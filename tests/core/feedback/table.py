@@ -15,7 +15,7 @@ import yaml
 
 from core.model import Raw
 from core.wire.merge import merged
-from tests.core.feedback.world import TEAMS, job, running, waiting
+from tests.core.feedback.world import TEAMS, job, parsed, running, waiting
 
 
 def _read(name: str) -> Raw:
@@ -79,7 +79,7 @@ def cases() -> list[Any]:
 
 def known(kind: str, name: str) -> Raw:
     """An object of the two teams as it is."""
-    found: Raw = next(raw for raw in yaml.safe_load(TEAMS) if (raw["kind"], raw["metadata"]["name"]) == (kind, name))
+    found: Raw = next(raw for raw in parsed(TEAMS) if (raw["kind"], raw["metadata"]["name"]) == (kind, name))
     return found
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -105,29 +106,32 @@ def of_queues(case: Any) -> tuple[Iterable[Finding], Iterable[Finding]]:
     return short, found(there(more, nodes, concurrent=True), long(old), long(new))
 
 
-def pairs() -> Iterable[Any]:
-    """Each case with a message: what is found with its own names, and with long ones."""
+def pairs() -> Iterable[tuple[Any, Callable[[], Any]]]:
+    """Each case, and what returns what is found with its own names, and with long ones: each process that runs tests
+    makes the list of cases.
+    """
     for case in (*test_jobs.CASES, *test_jobs.SEVERAL, *test_nodes.CASES, *test_outside.CASES):
-        yield case, of_jobs(case)
+        yield case, partial(of_jobs, case)
     for case in test_jobs.ONE_BY_ONE:
-        yield case, of_jobs(case, one_by_one=True)
+        yield case, partial(of_jobs, case, one_by_one=True)
     for nodes, *_ in (case.values for case in test_jobs.WITHOUT_NODES):
         case = pytest.param(job(), "", id=f"nodes {nodes}")
-        yield case, of_jobs(case, nodes=nodes)
+        yield case, partial(of_jobs, case, nodes=nodes)
     for case in test_queues.CASES:
-        yield case, of_queues(case)
+        yield case, partial(of_queues, case)
 
 
 OTHERS = {"one rule says three things at most"}
 """Cases in which other names are similar when they are long."""
 
-FOUND = [pytest.param(*found, id=case.id) for case, found in pairs() if found[0] and case.id not in OTHERS]
+PAIRS = [pytest.param(found, id=case.id) for case, found in pairs() if case.id not in OTHERS]
 
 
-@pytest.mark.parametrize(("short", "cloud"), FOUND)
+@pytest.mark.parametrize("found", PAIRS)
 def test_what_a_short_message_names_first_a_long_one_names_too(
-    short: tuple[Finding, ...], cloud: tuple[Finding, ...]
+    found: Callable[[], tuple[tuple[Finding, ...], tuple[Finding, ...]]],
 ) -> None:
+    short, cloud = found()
     assert [each.rule for each in short] == [each.rule for each in cloud]
     for one, other in zip(short, cloud, strict=True):
         fact = re.sub(r" \(\d+ own.*?\)", "", one.message.partition(";")[0])
@@ -145,7 +149,7 @@ def recognized(name: str) -> str:
 
 def test_every_rule_about_names_is_compared() -> None:
     """The others have no names but the keys of labels, which are Kueue's, and of kinds."""
-    seen = {each.rule for case, found in pairs() for each in found[0]}
+    seen = {each.rule for _, found in pairs() for each in found()[0]}
     beside = {"about labels and annotations", "pod templates of Jobs", "what is not queued", "Workloads of Jobs"}
     expected = {rule.name for subject, rules in TABLES.items() if subject not in beside for rule in rules}
     assert expected - seen <= {rule.name for rule in TABLES["labels and annotations"]} | ALONE
