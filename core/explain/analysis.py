@@ -53,6 +53,7 @@ from core.state.queue_status import why_waiting
 from core.state.state import State
 from core.state.surroundings import surroundings
 from core.steps import Steps, completed
+from core.topology.largest import level_name, never_fits
 from core.wire.timestamps import stamp
 from core.workload.lifecycle import why_not_queued
 
@@ -560,7 +561,10 @@ class _Question:
             moved = topology.moves(self.own, self.node(), self.workload, sight)
             found += [moved] if moved else []
             yield
-        found += map(_more_nodes, hopeless := [each for each in rooms if each.hopeless])
+        hopeless = [each for each in rooms if each.hopeless]
+        for each in hopeless:
+            found.append(_more_nodes(each, topology.largest_nodes(self.own, self.node(), self.workload, each)))
+            yield
         found += self._more_quota({each.flavor for each in hopeless})
         found += yield from self._priority(decision)
         return found
@@ -654,13 +658,13 @@ class _Question:
         return [victim.workload.key for victim in other.victims] if isinstance(other, StayPending) else []
 
 
-def _more_nodes(rooms: Rooms) -> str:
+def _more_nodes(rooms: Rooms, nodes: str) -> str:
     """What is missing where the nodes of a flavor could never hold a pod set."""
-    level = rooms.level.rpartition("/")[2]
-    where = f"the largest {level} of flavor {rooms.flavor}" if rooms.required else f"flavor {rooms.flavor}"
+    where = f"the largest of flavor {rooms.flavor}" if rooms.required else f"flavor {rooms.flavor}"
     units = rooms.unit.replace("pod", "pods", 1) if rooms.unit == "pod" else rooms.unit.replace("slice", "slices", 1)
     who = f"{rooms.pod_set} (with {rooms.leader} in the same domain)" if rooms.leader else rooms.pod_set
-    fact = f"pod set {who} asks for {rooms.wanted} {units}, {where} could ever hold {rooms.most}"
+    pods = f"{rooms.wanted} {units}{f' in one {level_name(rooms.level)}' if rooms.required else ''}"
+    fact = f"pod set {who} {never_fits(pods, where, rooms.most, nodes)}"
     instead = ", or a level with more room" if rooms.required else ""
     return f"with fewer pods{instead}, or more nodes: {fact}"
 

@@ -20,6 +20,7 @@ from core.quota.usage import Reservation
 from core.topology import Asked, Domains, Misfit, Options, place
 from core.topology.counts import Counts, counts
 from core.topology.flavors import asks
+from core.topology.largest import largest
 from core.topology.nodes import PODS
 from core.topology.place import groups, roles, shape_of
 from core.topology.request import Goal, goal
@@ -53,6 +54,22 @@ def rooms(arena: Arena, node: QueueNode, workload: Workload, sight: Sight = EVER
         for flavor, domains in _domains(capacity, node).items()
         if (found := _rooms(domains, group, flavor, held, capacity.options, sight)) is not None
     )
+
+
+def largest_nodes(arena: Arena, node: QueueNode, workload: Workload, rooms: Rooms) -> str:
+    """Returns the nodes of the largest domain, as ``6 nodes with 8 gpu each``, where these explain that no more pods of
+    a pod set could ever be placed; else ''.
+    """
+    capacity = _capacity(arena)
+    domains = _domains(capacity, node).get(rooms.flavor)
+    if capacity is None or domains is None or rooms.leader:
+        return ""
+    for asked in _asked(node, capacity, workload):
+        wanted = _goal(domains, asked, capacity.options)
+        if asked.pod_set.name == rooms.pod_set and wanted is not None:
+            found = largest(domains.empty(), asked, capacity.options)
+            return found.nodes if found is not None and found.pods == rooms.most * wanted.size else ""
+    return ""
 
 
 def flavors(arena: Arena, node: QueueNode, workload: Workload) -> frozenset[str]:

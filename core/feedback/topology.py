@@ -23,7 +23,7 @@ from core.quota.placement import PlacementCapacity, PlacementKind
 from core.state.lookup import Lookup
 from core.topology import Asked, Domains, Misfit, has_room, is_quick, place
 from core.topology.flavors import asks, beyond_nodes, given_twice, topology_only
-from core.topology.largest import Largest, largest, level_name
+from core.topology.largest import Largest, largest, level_name, never_fits
 from core.topology.nodes import HOSTNAME
 from core.topology.place import groups, most
 from core.topology.request import Options
@@ -168,8 +168,8 @@ def too_small(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[
         there = wanted.largest(wanted.unused[flavor], most)
         of = f' of flavor "{shortened(flavor)}"' if len(wanted.unused) > 1 else ""
         where = f"the largest{of}" if wanted.level else f'flavor "{shortened(flavor)}"'
-        fact = f"{wanted.each}asks for {wanted.pods}: {where} could ever hold {most}"
-        why = f"{fact} ({there.nodes})" if there is not None and there.nodes else fact
+        fact = f"{wanted.each}{never_fits(wanted.pods, where, most)}"
+        why = f"{wanted.each}{never_fits(wanted.pods, where, most, there.nodes if there is not None else '')}"
         fix = _fix(wanted, there, most)
         yield fitted(f"{why}; {fix}", why, or_else=[f"{fact}; {fix}", fact])
         return

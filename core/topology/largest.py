@@ -48,6 +48,13 @@ def largest(domains: Domains, asked: Asked, options: Options) -> Largest | None:
     return Largest(room[number] * wanted.size, name, nodes, _higher(tree, table, wanted, asked.count), together)
 
 
+def never_fits(pods: str, where: str, most: int, nodes: str = "") -> str:
+    """Returns the sentence, for warnings and `explain`, about pods of which only so many could ever be placed. ``pods``
+    has their number and where they must be, ``nodes`` is as in ``Largest``.
+    """
+    return f"asks for {pods}: {where} could ever hold {most}{f' ({nodes})' if nodes else ''}"
+
+
 def level_name(label: str) -> str:
     """What people call a domain of a level: the last part of its label."""
     return "node" if label == HOSTNAME else label.rpartition("/")[2]

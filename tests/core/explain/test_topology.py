@@ -184,12 +184,12 @@ def test_more_quota_is_no_way_where_no_rack_could_ever_hold_the_pods() -> None:
     answer = told(found, "large")
     assert [(each.most, each.wanted, each.hopeless) for each in answer.rooms] == [(4, 5, True)]
     assert answer.ways == (
-        "with fewer pods, or a level with more room, or more nodes: pod set main asks for 5 pods, the largest rack of"
-        " flavor default could ever hold 4",
+        "with fewer pods, or a level with more room, or more nodes: pod set main asks for 5 pods in one rack: the"
+        " largest of flavor default could ever hold 4 (2 nodes with 4m cpu each)",
     )
     cycle(put(found, asks("everywhere", 9, 2, TopologyRequest(preferred=RACK))))
     (way,) = told(found, "everywhere").ways[-1:]
-    assert way.endswith("pod set main asks for 9 pods, flavor default could ever hold 8")
+    assert way.endswith("pod set main asks for 9 pods: flavor default could ever hold 8 (4 nodes with 4m cpu each)")
 
 
 def test_without_a_topology_there_are_no_rooms() -> None:

@@ -147,7 +147,7 @@ def test_a_leader_and_its_workers_are_judged_together() -> None:
     assert {each.fits for each in rooms.tree if each.depth == 0} == {"never"}
     assert answer.ways == (
         "with fewer pods, or a level with more room, or more nodes: pod set workers (with leader in the same domain)"
-        " asks for 4 pods, the largest rack of flavor default could ever hold 3",
+        " asks for 4 pods in one rack: the largest of flavor default could ever hold 3",
     )
 
 
