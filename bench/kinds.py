@@ -41,7 +41,15 @@ from bench.served import served
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.errors import ClusterError
 from devcluster.nodes import NodeGroup
-from tests.cluster.kinds import CASES, REQUIRED_TOPOLOGY, Life, asking, every_operator, life_of
+from tests.cluster.kinds import (
+    CASES,
+    REQUIRED_TOPOLOGY,
+    Life,
+    asking,
+    asking_runtimes,
+    every_operator,
+    life_of,
+)
 from tests.cluster.operators import alone, free_port
 from tests.cluster.world import World, condition, local_queue, ours
 from tests.observing import Observer
@@ -88,11 +96,12 @@ def in_racks(count: int) -> tuple[NodeGroup, ...]:
 
 
 def topology() -> list[Raw]:
-    """The topology of the racks, and its flavor."""
+    """The topology of the racks, its flavor, and the runtimes of TrainJobs that ask for it."""
     levels = [{"nodeLabel": label} for label in (RACK, "kubernetes.io/hostname")]
     return [
         ours("Topology", "racks", {"levels": levels}),
         ours("ResourceFlavor", "racks", {"nodeLabels": {POOL: "racks"}, "topologyName": "racks"}),
+        *(each for annotation in ASKS for each in asking_runtimes(annotation, RACK)),
     ]
 
 

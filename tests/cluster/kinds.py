@@ -7,7 +7,7 @@ manifests are those of the pages in docs/kinds. Flux has no operator here: ``OfM
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -28,6 +28,7 @@ PAGES = Path(__file__).parents[2] / "docs" / "kinds"
 QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 GROUP, RETRIABLE = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/retriable-in-group"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+POD_SET_GROUP = "kueue.x-k8s.io/podset-group-name"
 RUN_FOR, EXIT_CODE = "seiretsu.dev/run-for", "seiretsu.dev/exit-code"
 LONG = 600.0
 """Seconds that the pods of a job run which a test does not let end."""
@@ -101,15 +102,27 @@ class Case:
 
 @dataclass(frozen=True)
 class Asking(Case):
-    """A kind whose pods ask for a topology: all templates of the job have this annotation with the label of a level."""
+    """A kind whose pods ask for a topology: all templates of the job have this annotation with the label of a level,
+    and with ``group`` the one that places them together.
+
+    The pods of a TrainJob are those of a runtime (``asking_runtimes``).
+    """
 
     annotation: str = REQUIRED_TOPOLOGY
     level: str = ""
+    group: str = ""
 
     def objects(self, name: str, queue: str, *, seconds: float = LONG, code: int = 0) -> list[Raw]:
         made = super().objects(name, queue, seconds=seconds, code=code)
+        asked = {self.annotation: self.level, **({POD_SET_GROUP: self.group} if self.group else {})}
+        for path in self.templates:  # those of Spark are no pod templates
+            made = [changed(each, (*path, "annotations"), at(each, (*path, "annotations")) | asked) for each in made]
         for each in made:
-            _annotate(each, self.annotation, self.level)
+            _annotate(each, asked)
+        if self.name == "minicluster":
+            made[0]["spec"]["pod"] = {"annotations": asked}
+        if self.name == "trainjob":
+            made[0]["spec"]["runtimeRef"]["name"] += _suffix(self.annotation)
         return made
 
 
@@ -118,17 +131,17 @@ def asking(case: Case, annotation: str, level: str) -> Asking:
     return Asking(**{each.name: getattr(case, each.name) for each in fields(case)}, annotation=annotation, level=level)
 
 
-def _annotate(holder: Any, annotation: str, level: str) -> None:
+def _annotate(holder: Any, asked: Mapping[str, str]) -> None:
     """Annotates all pods and pod templates in an object."""
     if isinstance(holder, dict):
         spec = holder.get("spec")
         if isinstance(spec, dict) and "containers" in spec:
-            holder.setdefault("metadata", {}).setdefault("annotations", {})[annotation] = level
+            holder.setdefault("metadata", {}).setdefault("annotations", {}).update(asked)
         for each in holder.values():
-            _annotate(each, annotation, level)
+            _annotate(each, asked)
     elif isinstance(holder, list):
         for each in holder:
-            _annotate(each, annotation, level)
+            _annotate(each, asked)
 
 
 @dataclass
@@ -347,7 +360,7 @@ def job_of_mini_cluster(found: Raw, *, seconds: float = LONG, code: int = 0) -> 
         {"name": f"flux-{number}", **{key: each[key] for key in ("image", "resources")}}
         for number, each in enumerate(spec["containers"])
     ]
-    annotations = {RUN_FOR: f"{seconds}s", EXIT_CODE: str(code)}
+    annotations = {**spec.get("pod", {}).get("annotations", {}), RUN_FOR: f"{seconds}s", EXIT_CODE: str(code)}
     pod = {"metadata": {"annotations": annotations}, "spec": {"restartPolicy": "Never", "containers": containers}}
     return {
         "apiVersion": "batch/v1",
@@ -403,25 +416,41 @@ def every_operator(world: World, directory: Path) -> Iterator[None]:
         operators.spark(world.namespace)
         operators.lws()
         define_mini_clusters(world)
-        for name, code in (("lasts", "0"), ("works", "0"), ("fails", "1")):
-            world.create(runtime(name, code))
+        world.create(*(runtime(name, code) for name, code in RUNTIMES.items()))
         yield
 
 
-def runtime(name: str, code: str) -> Raw:
-    """A runtime whose Jobs fail at once, with pods that end as its name says."""
-    annotations = {RUN_FOR: "600s" if name == "lasts" else "1s", EXIT_CODE: code}
+RUNTIMES = {"lasts": "0", "works": "0", "fails": "1"}
+"""The runtimes of TrainJobs, with the exit codes of their pods."""
+
+
+def asking_runtimes(annotation: str, level: str) -> list[Raw]:
+    """Returns the runtimes of TrainJobs that ask for a topology, whose pods may be lost."""
+    asked = {annotation: level}
+    return [runtime(name, code, _suffix(annotation), backoff_limit=6, **asked) for name, code in RUNTIMES.items()]
+
+
+def _suffix(annotation: str) -> str:
+    """The end of the name of a runtime with an annotation."""
+    return f"-{annotation.partition('/')[2]}"
+
+
+def runtime(name: str, code: str, suffix: str = "", *, backoff_limit: int = 0, **more: str) -> Raw:
+    """A runtime whose Jobs fail at once unless it has a ``backoff_limit``, with pods that end as its name says and have
+    ``more`` annotations.
+    """
+    annotations = {RUN_FOR: "600s" if name == "lasts" else "1s", EXIT_CODE: code, **more}
     pod = {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "node", "image": "none"}]}}
     one = {
         "name": "node",
         "template": {
             "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-            "spec": {"backoffLimit": 0, "template": pod},
+            "spec": {"backoffLimit": backoff_limit, "template": pod},
         },
     }
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "ClusterTrainingRuntime",
-        "metadata": {"name": name, "labels": {"trainer.kubeflow.org/framework": "torch"}},
+        "metadata": {"name": f"{name}{suffix}", "labels": {"trainer.kubeflow.org/framework": "torch"}},
         "spec": {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": [one]}}},
     }

@@ -2,8 +2,9 @@
 
 ``spark_submit_stand_in.py KUBECTL ARGUMENT...``: reads the ``--conf`` arguments that the Spark operator gives
 spark-submit. The executors are created with a token of the driver's account that is bound to its pod, as the kubelet
-gives it to a driver: ``OF_THE_KUBELET`` is a kubeconfig that may ask for it. Of Spark's own work it does nothing. It
-also stands in for the operator's webhook for pods, which gives them the node selectors and tolerations of their role.
+gives it to a driver: ``OF_THE_KUBELET`` is a kubeconfig that may ask for it. Of Spark's own work it does nothing. Pods
+have the scheduling gates of the template of their role, as with Spark's ``podTemplateFile``. It also stands in for the
+operator's webhook for pods, which gives them the node selectors and tolerations of their role.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def pod(conf: dict[str, str], application: dict[str, Any], role: str, name: str,
 
     fields = application["spec"][role]
     nodes = {part: fields[part] for part in ("nodeSelector", "tolerations") if part in fields}
+    gates = fields.get("template", {}).get("spec", {}).get("schedulingGates", [])
     cpu = conf.get(f"{PREFIX}{role}.request.cores", "1")
     container = {"name": f"spark-kubernetes-{role}", "image": "none", "resources": {"requests": {"cpu": cpu}}}
     return {
@@ -38,7 +40,7 @@ def pod(conf: dict[str, str], application: dict[str, Any], role: str, name: str,
             "labels": {**of(f"{role}.label"), "spark-role": role, **labels},
             "annotations": of(f"{role}.annotation"),
         },
-        "spec": {"restartPolicy": "Never", "containers": [container], **nodes},
+        "spec": {"restartPolicy": "Never", "containers": [container], "schedulingGates": gates, **nodes},
     }
 
 

@@ -2,6 +2,7 @@
 
 One function is the test of all kinds; ``CASES`` has a row for each: where the annotations of its pod templates are, and
 which labels number its pods. Two racks of four small nodes; two pods fit on one, so that neighbours in rank share one.
+Half of the second rack is taken, so that a leader alone would run there, and not with its workers.
 """
 
 from __future__ import annotations
@@ -20,10 +21,21 @@ from core.jobs.fields import changed
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.cluster import kinds
-from tests.cluster.kinds import LONG, REQUIRED_TOPOLOGY, Asking, Life, MetadataPath, every_operator, life_of, runtime
+from tests.cluster.kinds import (
+    LONG,
+    REQUIRED_TOPOLOGY,
+    RUN_FOR,
+    Asking,
+    Life,
+    MetadataPath,
+    asking_runtimes,
+    every_operator,
+    life_of,
+)
 from tests.cluster.operators import alone
+from tests.cluster.test_elastic import elastic
 from tests.cluster.test_topology import hostnames
-from tests.cluster.world import World, condition, local_queue, ours
+from tests.cluster.world import World, condition, holds, local_queue, ours
 from tests.eventually import WAIT
 from tests.observing import observing
 from tests.serving import Served, serving
@@ -32,11 +44,12 @@ pytestmark = pytest.mark.cluster
 
 SPACE = "ranks"
 POOL, RACK, HOSTNAME = "example.com/pool", "example.com/rack", "kubernetes.io/hostname"
+UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
 POD_SET, GATE = "kueue.x-k8s.io/podset", "kueue.x-k8s.io/topology"
 COMPLETION, REPLICA = "batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index"
 GROUP_INDEX = "kueue.x-k8s.io/pod-group-pod-index"
-RANKED = "ranked"
-"""The runtime of TrainJobs whose pods ask for a rack."""
+TOGETHER = "together"
+"""The group of a leader and its workers."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +77,6 @@ class Ranked(Asking):
         made = super().objects(name, queue, seconds=seconds, code=code)
         if self.name == "pod-group":
             made = [_numbered(made[1], name, number, self.pods) for number in range(self.pods)]
-        if self.name == "trainjob":
-            made[0]["spec"]["runtimeRef"]["name"] = RANKED
         for path, value in self.changes:
             made = [changed(each, path, value) for each in made]
         return made
@@ -109,6 +120,14 @@ def counts(*path: str | int, number: int) -> dict[MetadataPath, Any]:
 
 
 MPI = "mpiReplicaSpecs"
+SUBMITTER: Raw = {
+    "metadata": {"annotations": {REQUIRED_TOPOLOGY: RACK, RUN_FOR: f"{LONG}s"}},
+    "spec": {
+        "restartPolicy": "Never",
+        "containers": [{"name": "submitter", "image": "none", "resources": {"requests": {"cpu": "500m"}}}],
+    },
+}
+"""With the one that KubeRay makes itself a RayJob ends after two seconds."""
 CASES = (
     ranked("job", 4, COMPLETION, changes=counts(number=4)),
     ranked(
@@ -118,8 +137,9 @@ CASES = (
         "jobset.sigs.k8s.io/job-index",
         changes={("spec", "replicatedJobs", 1, "template", "spec", "backoffLimit"): 6},
         each=2,
+        group=TOGETHER,
     ),
-    ranked("mpijob", 5, REPLICA, changes=workers(MPI, 4)),
+    ranked("mpijob", 5, REPLICA, changes=workers(MPI, 4), group=TOGETHER),
     ranked(
         "mpijob",
         5,
@@ -134,12 +154,23 @@ CASES = (
         "leaderworkerset.sigs.k8s.io/worker-index",
         changes={("spec", "leaderWorkerTemplate", "size"): 4},
         first=1,
+        group=TOGETHER,
+    ),
+    ranked(
+        "rayjob",
+        4,
+        changes={("spec", "submitterPodTemplate"): SUBMITTER},
+        again=False,
+        titled="rayjob-lasts",  # as the stand-in for its dashboard reads the name
     ),
     ranked("raycluster", 3),
     ranked("pytorchjob", 5, REPLICA, changes=workers("pytorchReplicaSpecs", 4), again=False),
     ranked("tfjob", 5, REPLICA, changes=workers("tfReplicaSpecs", 3), again=False),
+    ranked("xgboostjob", 5, REPLICA, changes=workers("xgbReplicaSpecs", 4), again=False),
+    ranked("paddlejob", 4, REPLICA, changes=workers("paddleReplicaSpecs", 4), again=False),
     ranked("jaxjob", 4, REPLICA, changes=workers("jaxReplicaSpecs", 4), again=False),
     ranked("trainjob", 4, COMPLETION, changes={("spec", "trainer", "numNodes"): 4}),
+    ranked("sparkapplication", 3, again=False),
     ranked("appwrapper", 4, COMPLETION, changes=counts("spec", "components", 0, "template", number=4)),
     ranked("pod-group", 4, GROUP_INDEX),
     ranked("statefulset", 3, "apps.kubernetes.io/pod-index", changes={("spec", "replicas"): 3}),
@@ -169,7 +200,7 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     content = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
-        "featureGates": {"SparkApplicationIntegration": True},
+        "featureGates": {"SparkApplicationIntegration": True, "ElasticJobsViaWorkloadSlicesWithTAS": True},
         "integrations": {"frameworks": frameworks},
     }
     config.write_text(json.dumps(content))
@@ -185,6 +216,7 @@ def world(plane: ControlPlane, served: Served, tmp_path_factory: pytest.TempPath
     levels = [{"nodeLabel": label} for label in (RACK, HOSTNAME)]
     priority = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "value": 1}
     made.create(
+        *map(taking, (2, 3)),
         ours("Topology", "racks", {"levels": levels}),
         ours("ResourceFlavor", "racks", {"nodeLabels": {POOL: "racks"}, "topologyName": "racks"}),
         {**priority, "metadata": {"name": "low"}},
@@ -195,12 +227,7 @@ def world(plane: ControlPlane, served: Served, tmp_path_factory: pytest.TempPath
             "all kinds are watched",
             lambda: names <= {each["resource"] for each in served.events if each["event"] == "served now"},
         )
-        asks = runtime("lasts", "0")
-        asks["metadata"]["name"] = RANKED
-        (one,) = asks["spec"]["template"]["spec"]["replicatedJobs"]
-        one["template"]["spec"]["template"]["metadata"]["annotations"][REQUIRED_TOPOLOGY] = RACK
-        one["template"]["spec"]["backoffLimit"] = 6
-        made.create(asks)
+        made.create(*asking_runtimes(REQUIRED_TOPOLOGY, RACK))
         yield made
 
 
@@ -209,6 +236,17 @@ def observed(world: World) -> Iterator[None]:
     """An observer reads every change of the test: no pod runs outside of what its Workload was given."""
     with observing(world.plane, SPACE):
         yield
+
+
+def taking(number: int) -> Raw:
+    """A pod outside of topology that takes a node of the second rack."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"takes-{number}", "namespace": "default"},
+        "spec": {"nodeName": f"rack-b-{number}", "containers": [container]},
+    }
 
 
 def cluster_queue(name: str) -> Raw:
@@ -281,6 +319,7 @@ def test_each_pod_runs_where_its_rank_is_assigned_and_again_after_it_was_lost(wo
     assert in_order(case, life, pods), f"{assigned(life)} {places(case, pods)}"
     racks = {pod_set(pod): pod["spec"]["nodeName"].rpartition("-")[0] for pod in pods}
     assert all(pod["spec"]["nodeName"].startswith(racks[pod_set(pod)]) for pod in pods)
+    assert not case.group or len({*racks.values()}) == 1, f"a leader runs with its workers: {racks}"
     assert len({pod["spec"]["nodeName"] for pod in pods}) > 1
 
     after = lose_one(world, case, life, pods) if case.again else pods
@@ -334,3 +373,47 @@ def evictions(life: Life) -> int:
     (found,) = life.workloads()
     stats = (found["status"].get("schedulingStats") or {}).get("evictions") or ()
     return sum(int(each["count"]) for each in stats if each["reason"] == "PodsWithoutQuota")
+
+
+def test_an_elastic_job_grows_and_shrinks_and_its_pods_stay_where_they_were_placed(world: World) -> None:
+    """With the feature gate ElasticJobsViaWorkloadSlicesWithTAS. Each node holds one of its pods."""
+    name = "elastic"
+    queue(world, name)
+    made = elastic(name, name, pods=2)
+    made["spec"]["template"]["metadata"].setdefault("annotations", {})[UNCONSTRAINED] = "true"
+    world.create(made)
+
+    def nodes() -> dict[str, str]:
+        """The node of each of its pods by name; '' while it has none."""
+        mine = [each for each in world.get("pods")["items"] if each["metadata"]["labels"].get("job-name") == name]
+        return {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in mine}
+
+    def running(pods: int) -> tuple[dict[str, str], Counter[str]] | None:
+        """Their nodes, and the domains of its Workload, when so many are left, all run, and one slice is left."""
+        found, mine = nodes(), world.get("workloads")["items"]
+        left = [each for each in mine if each["spec"].get("queueName") == name and not holds(each, "Finished")]
+        if len(found) != pods or not all(found.values()) or len(left) != 1:
+            return None
+        assert not holds(left[0], "Evicted")
+        (given,) = left[0]["status"]["admission"]["podSetAssignments"]
+        return found, Counter(dict(hostnames(given["topologyAssignment"])))
+
+    def resized(pods: int) -> tuple[dict[str, str], Counter[str]]:
+        world.patch("jobs", name, {"spec": {"parallelism": pods}})
+        found = world.until(f"{pods} pods run", lambda: running(pods))
+        assert found is not None
+        return found
+
+    two, domains = resized(2)
+    assert Counter(two.values()) == domains
+    five, domains = resized(5)
+    assert two.items() < five.items()
+    assert Counter(five.values()) == domains
+    three, domains = resized(3)
+    assert three.items() < five.items()
+    assert Counter(three.values()) <= domains
+    four, domains = resized(4)
+    assert three.items() < four.items()
+    assert domains.total() == 4
+    world.delete("jobs", name)
+    world.until("nothing is left", lambda: not nodes())
