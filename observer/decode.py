@@ -116,6 +116,11 @@ class Workload(NamedTuple):
     slices: str = ""
 
     @property
+    def shared(self) -> str:
+        """The name that it has in common with the other slices of its job."""
+        return self.slices or self.name
+
+    @property
     def holds(self) -> bool:
         """Whether it uses quota."""
         return self.reserved and not self.finished

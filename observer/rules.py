@@ -3,8 +3,8 @@
 At every moment: a reservation exceeds no quota, of a ClusterQueue or of any Cohort above it, limits of borrowing and
 lending included; pods of queued Jobs use no more than the quota of their tree; no pod runs without quota for longer
 than the patience (``without_quota``); domains of topologies are given within what their nodes have, and pods run where
-they were given (``topology``); a Job has at most one Workload that holds quota; a Job that runs has an admitted
-Workload; a Workload is admitted again only after it was evicted.
+they were given (``topology``); a Job has at most one Workload that holds quota, or slices, of which the newest counts;
+a Job that runs has an admitted Workload; a Workload is admitted again only after it was evicted.
 
 When nothing happens any more (``at_rest``): no Job is lost, no quota is held for a Job that is gone, and the status of
 each ClusterQueue reports exactly what is reserved, admitted and pending in it.
@@ -64,6 +64,10 @@ class Judge:
         self._cluster_queues: dict[str, Queue] = {}
         self._cohorts: dict[str, Queue] = {}
         self._used: dict[str, defaultdict[FlavorResource, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+        self._slices: defaultdict[str, dict[str, Workload]] = defaultdict(dict)
+        """The Workloads by the name that slices share, and by uid, in the order in which they were made."""
+        self._counted: dict[str, Workload] = {}
+        """The one of each name whose usage is in ``_used``."""
         self._of_job: defaultdict[str, dict[str, Workload]] = defaultdict(dict)
         self._queue_of_job: dict[str, str] = {}
         self._running: dict[str, defaultdict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
@@ -123,10 +127,8 @@ class Judge:
         self.without_quota.see_workload(before, now, change.at)
         if before is not None and (now is None or now.uid != before.uid):
             self._of_job[before.job].pop(before.uid, None)
-        for state, sign in ((before, -1), (now, 1)):
-            if state is not None and state.holds:
-                for place, used in state.usage.items():
-                    self._used[state.queue][place] += sign * used
+        for name in {each.shared for each in (before, now) if each is not None}:
+            self._count(name, before, now)
         if now is None:
             return
         if before is not None and before.uid != now.uid:
@@ -137,9 +139,26 @@ class Judge:
             self._queue_of_job[now.job] = now.queue or self._queue_of_job.get(now.job, "")
         if now.holds and _rises(before, now):
             self._judge_quota(change, now)
-        if now.holds and len([each for each in self._of_job.get(now.job, {}).values() if each.holds]) > 1:
+        if now.holds and len({each.shared for each in self._of_job.get(now.job, {}).values() if each.holds}) > 1:
             self._report(change, "two Workloads hold quota for its Job")
         self._judge_admission(change, before, now)
+
+    def _count(self, name: str, before: Workload | None, now: Workload | None) -> None:
+        """Counts the usage of the newest Workload of this name that holds quota: slices replace each other."""
+        slices = self._slices[name]
+        if before is not None and (now is None or (now.uid, now.shared) != (before.uid, before.shared)):
+            slices.pop(before.uid, None)
+        if now is not None and now.shared == name:
+            slices[now.uid] = now
+        counted = next((each for each in reversed(slices.values()) if each.holds), None)
+        for state, sign in ((self._counted.pop(name, None), -1), (counted, 1)):
+            if state is not None:
+                for place, used in state.usage.items():
+                    self._used[state.queue][place] += sign * used
+        if counted is not None:
+            self._counted[name] = counted
+        if not slices:
+            del self._slices[name]
 
     def _judge_quota(self, change: Change, workload: Workload) -> None:
         for _, resource in workload.usage:

@@ -78,17 +78,17 @@ class Topology:
     def see_workload(self, before: Workload | None, now: Workload | None, at: float = 0.0) -> Iterator[str]:
         """A Workload changed; it is this time now."""
         self._changes += 1
-        if before is not None and (now is None or (now.uid, _shared(now)) != (before.uid, _shared(before))):
+        if before is not None and (now is None or (now.uid, now.shared) != (before.uid, before.shared)):
             self._forget(before)
         if now is None:
             return
         self._made.setdefault(now.uid, self._changes)
-        self._jobs[_shared(now)][now.name] = now
+        self._jobs[now.shared][now.name] = now
         if now.job and not now.group:
-            self._of_uid[now.job][now.name] = _shared(now)
-        was = self._given.get(_shared(now))
-        self._decide(_shared(now))
-        given = self._given.get(_shared(now))
+            self._of_uid[now.job][now.name] = now.shared
+        was = self._given.get(now.shared)
+        self._decide(now.shared)
+        given = self._given.get(now.shared)
         if given is None:
             return
         for domain, pods in given.domains.items():
@@ -120,14 +120,14 @@ class Topology:
     def _forget(self, workload: Workload) -> None:
         """A Workload is gone; the last of a job takes with it what the job was given."""
         self._made.pop(workload.uid, None)
-        self._jobs[_shared(workload)].pop(workload.name, None)
+        self._jobs[workload.shared].pop(workload.name, None)
         self._of_uid[workload.job].pop(workload.name, None)
-        self._decide(_shared(workload))
+        self._decide(workload.shared)
         if not self._of_uid[workload.job]:
             del self._of_uid[workload.job]
-        if not self._jobs[_shared(workload)]:
-            del self._jobs[_shared(workload)]
-            self._earlier.pop(_shared(workload), None)
+        if not self._jobs[workload.shared]:
+            del self._jobs[workload.shared]
+            self._earlier.pop(workload.shared, None)
 
     def _decide(self, job: str) -> None:
         """Keeps what a job is given now. Variants of a Workload have what it has."""
@@ -218,11 +218,6 @@ class Topology:
                 for resource, amount in (*each.pod.requests.items(), ("pods", Fraction(1))):
                     found[resource] += amount
         return found
-
-
-def _shared(workload: Workload) -> str:
-    """The name that a Workload has in common with the other slices of its job."""
-    return workload.slices or workload.name
 
 
 def _in(node: Node, domain: Domain) -> bool:

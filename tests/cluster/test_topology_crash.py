@@ -9,6 +9,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,17 +34,18 @@ from tests.cluster.test_topology import (
     placed,
     ranked,
 )
-from tests.cluster.world import World, job, ours
+from tests.cluster.world import World, holds, job, ours
 from tests.effort import SEED, cases
 from tests.faults import Request, proxied
 from tests.forked import Forked
-from tests.observing import Observer
+from tests.observing import Observer, observing
 from tests.serving import Served, serving
 from tests.write_points import TOPOLOGY_POINTS, Killer, arm
 
 pytestmark = pytest.mark.cluster
 
 SPACE = "topology-crash"
+UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
 MANY = 16
 """More pods than are patched at the same time, so that some wait when the first patch kills."""
 
@@ -303,6 +305,62 @@ def test_with_the_feature_gate_off_a_pod_that_comes_again_gets_the_domain_of_its
         world.until("there are four pods again", again)
         assert placed(world, "job") == before
         world.remove(ranked("job", 4, REQUIRED))
+    release_lease(plane)
+    for each in nodes:
+        world.remove(each)
+
+
+def test_an_elastic_job_grows_and_shrinks_on_the_nodes_that_its_slices_are_given(
+    unserved: ControlPlane, tmp_path: Path
+) -> None:
+    """Pods that run stay; an observer reads every change."""
+    plane, name = unserved, f"{SPACE}-elastic"
+    plane.kubectl("create", "namespace", name, check=True)
+    world = World(plane, name)
+    nodes = [node(f"{name}-a-{number}", name, "a") for number in (1, 2)]
+    content = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+    gates = {"ElasticJobsViaWorkloadSlices": True, "ElasticJobsViaWorkloadSlicesWithTAS": True}
+    config_file = tmp_path / "elastic.json"
+    config_file.write_text(json.dumps({**content, "featureGates": gates}))
+    made = job("job", "team", cpu=4, pods=1, seconds=3000)
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": "true"}
+    made["spec"]["completions"] = 100
+    made["spec"]["template"]["metadata"].setdefault("annotations", {})[UNCONSTRAINED] = "true"
+
+    def given() -> Counter[str]:
+        """What the one slice that holds quota was given; nothing while there are two."""
+        items = (each for each in world.get("workloads").get("items", []) if holds(each, "Admitted"))
+        held = [each for each in items if not holds(each, "Finished")]
+        if len(held) != 1:
+            return Counter()
+        (assignment,) = held[0]["status"]["admission"]["podSetAssignments"]
+        return Counter(dict(hostnames(assignment["topologyAssignment"])))
+
+    def running() -> dict[str, str]:
+        return {
+            pod["metadata"]["uid"]: pod["spec"]["nodeName"]
+            for pod in world.get("pods").get("items", [])
+            if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def has(pods: int) -> bool:
+        return len(running()) == pods and Counter(running().values()) <= given()
+
+    with serving(plane.kubeconfig, tmp_path, "--config", str(config_file)) as process:
+        process.ready()
+        world.create(*nodes, *flavor(name))
+        world.queue("team", 16)
+        with observing(plane, name):
+            world.create(made)
+            world.until("one pod runs where it was assigned", lambda: has(1))
+            first = running()
+            for pods in (3, 4):
+                world.patch("jobs", "job", {"spec": {"parallelism": pods}})
+                world.until(f"{pods} pods run where they were assigned", partial(has, pods))
+                assert first.items() <= running().items(), "the pods that ran go on where they were"
+            world.patch("jobs", "job", {"spec": {"parallelism": 2}})
+            world.until("two pods are left", lambda: has(2))
+        world.remove(made)
     release_lease(plane)
     for each in nodes:
         world.remove(each)

@@ -217,3 +217,16 @@ def test_other_namespaces_are_left_out() -> None:
     judge = Judge({"other"})
     judge.see(Change(1, "Job", "/registry/jobs/team/a", job("a", runs=True)))
     assert (judge.broken, judge.at_rest()) == ([], [])
+
+
+def test_of_slices_of_an_elastic_job_the_newest_that_holds_quota_counts() -> None:
+    old = workload("s", "admitted", cpu=2, job="job-j")
+    new = workload("s-2", "admitted", cpu=4, job="job-j")._replace(slices="team/s")
+    both = (Queue("q", "", quota(5), {}), old, new)
+    assert judged(*both).broken == []
+    assert judged(*both, workload("s", "admitted", "finished", cpu=2, job="job-j")).broken == []
+    assert len(judged(*both, workload("other", "admitted", cpu=2)).broken) == 1
+    smaller = (*both, (new, None), workload("other", "admitted", cpu=3))
+    assert judged(*smaller).broken == [], "the first one counts again when the newest is gone"
+    stranger = workload("stranger", "admitted", cpu=1, job="job-j")
+    assert any("two Workloads" in each for each in judged(*both, stranger).broken)
