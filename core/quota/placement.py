@@ -44,8 +44,10 @@ from core.quota.reservations import put
 from core.quota.usage import Reservation, Usage
 from core.topology import Asked, Domains, Misfit, Options, has_room, is_known, place, place_one, prepare, replacement
 from core.topology.counts import requests_of
+from core.topology.elastic import stay
 from core.topology.flavors import asks, topology_only
 from core.topology.nodes import HOSTNAME, PODS, FlavorNodes, Tree, tolerable
+from core.topology.place import groups
 from core.topology.spread import Spread, unit
 from core.wire import decode
 
@@ -491,7 +493,8 @@ class PlacementCapacity:
         """Returns the admission with the domains of each pod set that has none yet, or whose node has failed.
 
         The slice that it replaces still uses its domains: its pods run on there, and only those that are more are
-        placed (or, unless elastic jobs are placed too, all of them anew).
+        placed (or, unless elastic jobs are placed too, all of them anew). As in Kueue the pods that stay count twice
+        where the others are placed; unlike there only once where these would find no room (docs/topology.md).
         """
         rules = self._rules.get(admission.cluster_queue)
         if rules is None:
@@ -525,6 +528,8 @@ class PlacementCapacity:
             self.add(replaced.cluster_queue, still)
             found = self._placed(workload, asked, empty=empty)
             self.remove(replaced.cluster_queue, still)
+            if isinstance(found, Shortage) and self._stay(asked):
+                found = self._placed(workload, asked, empty=empty)
         if isinstance(found, Shortage):
             return found
         return Admission(
@@ -568,6 +573,15 @@ class PlacementCapacity:
                 continue
             asked.setdefault(flavor, []).append(_pods(workload, pod_set, given.count, before.get(given.name)))
         return asked, delayed
+
+    def _stay(self, asked: Mapping[str, list[Asked]]) -> bool:
+        """Whether the pods of the slice that is replaced stay, and are counted by ``core.topology.elastic`` alone: they
+        are one pod set, or a leader and workers.
+        """
+        if not self._policy.elastic or len(asked) != 1:
+            return False
+        ((flavor, requests),) = asked.items()
+        return len(groups(requests)) == 1 and stay(self._domains[flavor], requests)
 
     def _spread(self, flavor: str, asked: Asked, *, empty: bool) -> Asked:
         """The same pods with how they are spread beside the workloads that are there."""

@@ -5,7 +5,7 @@ Source: KEP 77 (dynamically sized jobs).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -27,7 +27,7 @@ def scaled(
     """
     before = workers.previous
     group = [workers] if leader is None else [workers, leader]
-    if before is None or not all(_there(domains, asked) for asked in group):
+    if before is None or not stay(domains, group):
         return None
     here = domains.copy()
     found: dict[str, TopologyAssignment | Misfit] = {}
@@ -45,6 +45,13 @@ def scaled(
         return dict.fromkeys((asked.pod_set.name for asked in group), more)
     found[workers.pod_set.name] = merged(domains.tree, before, more)
     return found
+
+
+def stay(domains: Domains, group: Iterable[Asked]) -> bool:
+    """Whether the pods of the previous slice stay where they are: each pod set of the group had some, and all of their
+    domains have nodes.
+    """
+    return all(_there(domains, asked) for asked in group)
 
 
 def _there(domains: Domains, asked: Asked) -> bool:

@@ -834,6 +834,20 @@ def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_bu
     assert capacities(afresh) == capacities(found)
 
 
+def test_an_elastic_job_grows_into_the_room_that_is_left_beside_its_own_pods() -> None:
+    policy = SchedulingPolicy(topology=TopologyPolicy(elastic=True))
+    found = world(queue("a", "tas"), nodes=(node("n1", 2), node("n2", 2)), policy=policy)
+    for step, pods in enumerate((1, 3, 4)):
+        resize(found, "e", asks("e", pods), step)
+        decision = last(found, f"e-{step}")
+        assert sum(domains(decision).values()) == pods
+        assert isinstance(decision, Reserve)
+        put(found, admitted(decision.workload, decision.admission, NOW))
+        for key in replaced_slices(found):
+            found.set_workload(key, None)
+    assert used(found) == {"n1": 2, "n2": 2}
+
+
 def replaced_slices(found: State) -> list[Key]:
     """The slices of elastic jobs that were replaced by one that holds quota."""
     return [each.replaces for each in found.workloads.values() if each.replaces is not None and each.admission]
