@@ -183,10 +183,12 @@ def _workload(raw: Any) -> Workload:
     admission = status.get("admission") or {}
     true = {each["type"] for each in status.get("conditions") or () if each["status"] == "True"}
     needless = {each["name"]: each["count"] for each in status.get("reclaimablePods") or ()}
+    asked = {each["name"]: each.get("count", 1) for each in (raw.get("spec") or {}).get("podSets") or ()}
     usage: defaultdict[tuple[str, str], Fraction] = defaultdict(Fraction)
     for each in admission.get("podSetAssignments") or ():
         count = each.get("count") or 1
-        share = Fraction(count - min(count, needless.get(each["name"], 0)), count)
+        wanted = min(count, asked.get(each["name"], count))  # an elastic job that shrinks changes its pod sets alone
+        share = Fraction(max(0, wanted - needless.get(each["name"], 0)), count)
         for resource, used in (each.get("resourceUsage") or {}).items():
             usage[(each.get("flavors") or {}).get(resource, ""), resource] += amount(used) * share
     domains, on = _domains(raw)

@@ -92,6 +92,9 @@ def test_a_workload_holds_what_its_pods_still_need() -> None:
     assert isinstance(found, Workload)
     assert (found.usage, found.queue, found.job) == ({("spot", "cpu"): Fraction(3)}, "q", "job")
     assert (found.holds, found.runs, found.evicted) == (True, True, False)
+    shrunk = {**raw, "spec": {"podSets": [{"name": "main", "count": 2, "template": {"spec": {}}}]}}
+    found = decoded("Workload", json.dumps(shrunk).encode())
+    assert isinstance(found, Workload) and found.usage == {("spot", "cpu"): Fraction(1)}
 
 
 def test_a_queue_has_its_quotas_and_limits() -> None:
