@@ -83,6 +83,15 @@ class Fenced(ApiError):
     """This process may not write now (another one leads, or the lease expired). Nothing was sent."""
 
 
+def may_have_happened(error: ApiError) -> bool:
+    """Whether a write that got this error may be stored, now or while the API server is still at it. One that a webhook
+    did not let pass is not.
+    """
+    if isinstance(error, Fenced) or 400 <= error.status < 500:
+        return False
+    return "failed calling webhook" not in error.message
+
+
 _BY_REASON: dict[str, type[ApiError]] = {
     "NotFound": NotFound,
     "AlreadyExists": AlreadyExists,

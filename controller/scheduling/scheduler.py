@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import structlog
 
@@ -18,7 +19,7 @@ from api import names, resources
 from controller.cache.caches import Caches
 from controller.cache.events import Recorder
 from controller.cache.writes import Writer
-from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable
+from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable, may_have_happened
 from controller.kube.flow.budget import Budget
 from controller.kube.flow.pressure import Pressure
 from controller.kube.workqueue import WorkQueue
@@ -54,6 +55,10 @@ ATTEMPTS = 5
 """How often a decision is written again at a new version of its workload before it is taken back."""
 REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
 """How long a workload is not decided after its second consecutive refusal; doubles with each further one."""
+LONGEST_CALL_SECONDS = 60.0
+"""An API server ends a call after this time (its ``--request-timeout``): a write that was not answered may happen until
+then, as long as its object has the version that it was sent for.
+"""
 EDITS_SECONDS = 1.0
 """Edits of quota in quick succession are handled together, once in this time; the first one immediately."""
 
@@ -66,6 +71,16 @@ the decision is void.
 
 class RefusedError(Exception):
     """The API server refuses a decision; the message has the reason."""
+
+
+class _Sent(NamedTuple):
+    """A write without a definite answer: it may be stored until ``until`` (by the scheduler's clock), as long as the
+    object has this version.
+    """
+
+    uid: str
+    version: str
+    until: float
 
 
 class Scheduler:
@@ -99,7 +114,7 @@ class Scheduler:
         """Quota was edited since the last cycle began, and no cycle has started for it yet."""
         self._reserving: dict[Key, Reserve] = {}
         self._evicting: dict[Key, tuple[Victim, StayPending]] = {}
-        self._outcome_unknown: dict[Key, str] = {}
+        self._outcome_unknown: dict[Key, _Sent] = {}
         self._refusals: dict[Key, int] = {}
         self._decided = WorkQueue[Key]("decided", longest_seconds=30.0, tenant=lambda key: "")
         """In the order of the decisions. There are no more than those of one cycle, one for each ClusterQueue."""
@@ -269,8 +284,9 @@ class Scheduler:
 
         If the workload changed meanwhile, but nothing that the decision depends on, it is written again with the new
         version. Raises ``RefusedError`` if the API server refuses it again and again, or for good, ``ApiError`` if the
-        outcome is unknown.
+        outcome is unknown: it may still be at an attempt that was not answered, although a read shows no change.
         """
+        last: ApiError | None = None
         for _ in range(ATTEMPTS):
             before: Workload | None = None
             try:
@@ -288,27 +304,46 @@ class Scheduler:
                         patch["status"]["resourceRequests"] = None  # they report the requests while it waits
                     await self.writer.patch(resources.WORKLOADS, key, patch, subresource="status")
             except ApiError as error:
-                if not isinstance(error, Fenced):  # nothing was sent then, and nothing is to be learned
-                    await self._read_back(key, before.uid if before is not None else None)
+                if before is not None and not isinstance(error, Fenced):  # nothing was sent then: nothing to be learned
+                    await self._read_back(key, self._failed(key, before, error))
                 if not isinstance(error, Conflict | Unreachable | NotFound):
+                    if key in self._outcome_unknown:
+                        raise
                     raise RefusedError(str(error)) from error
                 log.info("decision not written", workload=str(key), error=str(error))
+                last = error
             else:
+                self._outcome_unknown.pop(
+                    key, None
+                )  # an earlier attempt was for a version that is no longer the newest
                 self._refusals.pop(key, None)
                 report()
                 return
         else:
+            if last is not None and key in self._outcome_unknown:
+                raise last
             raise RefusedError(f"it was not the newest version in {ATTEMPTS} attempts")
         self._take_back(key)
 
-    async def _read_back(self, key: Key, uid: str | None) -> None:
+    def _failed(self, key: Key, before: Workload, error: ApiError) -> _Sent:
+        """What is known of a write that failed."""
+        until = self.clock() + LONGEST_CALL_SECONDS if may_have_happened(error) else 0.0
+        earlier = self._outcome_unknown.get(key)
+        if earlier is not None and (earlier.uid, earlier.version) == (before.uid, before.resource_version):
+            until = max(until, earlier.until)
+        return _Sent(before.uid, before.resource_version, until)
+
+    async def _read_back(self, key: Key, sent: _Sent | None) -> None:
         """A write failed, or its outcome is unknown: reads the object again before anything else is decided about it.
 
         If the read raises, the key is queued again: no writer waits here for an API server that does not answer.
         """
-        if uid is not None:
-            self._outcome_unknown[key] = uid
-            await self.writer.refreshed(resources.WORKLOADS, key, uid)
+        if sent is None:
+            return
+        self._outcome_unknown[key] = sent
+        found = await self.writer.refreshed(resources.WORKLOADS, key, sent.uid)
+        changed = found is None or found["metadata"]["resourceVersion"] != sent.version
+        if changed or self.clock() >= sent.until:
             del self._outcome_unknown[key]
 
     def _refused(self, key: Key, error: Exception) -> float:

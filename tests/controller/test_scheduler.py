@@ -8,6 +8,8 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,7 +24,7 @@ from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFo
 from controller.kube.flow.limits import MOST
 from controller.kube.flow.precedence import Precedence
 from controller.metrics.counters import QueueingMetrics
-from controller.scheduling.scheduler import ATTEMPTS, DECIDED_WRITES, UNWRITTEN, Scheduler
+from controller.scheduling.scheduler import ATTEMPTS, DECIDED_WRITES, LONGEST_CALL_SECONDS, UNWRITTEN, Scheduler
 from core.model import Key, Plan, Requeue, StayPending, Victim
 from core.model.events import Event
 from core.model.policy import SchedulingPolicy
@@ -44,6 +46,8 @@ class Server:
         self.faults: list[ApiError | Callable[[], ApiError]] = []
         self.denied: dict[str, ApiError] = {}
         self.silent: set[str] = set()
+        self.late: dict[str, list[Raw]] = {}
+        """Writes of these names are not answered, and made only by ``arrive``."""
         self.precedence = Precedence(lambda: 0.0)
         self.written: list[str] = []
         self.asked: Counter[str] = Counter()
@@ -67,6 +71,9 @@ class Server:
         self.asked[name] += 1
         if name in self.silent:
             raise Unreachable(0, "Timeout", name)
+        if name in self.late:
+            self.late[name].append(copy.deepcopy(body))
+            raise Unreachable(0, "Timeout", name)
         if name in self.denied:
             self.refused += 1
             raise self.denied[name]
@@ -83,6 +90,12 @@ class Server:
             raise fault()
         return copy.deepcopy(found)
 
+    def arrive(self, name: str) -> None:
+        """The API server comes to the writes that it did not answer; the version guards all but the first."""
+        for body in self.late.pop(name):
+            with suppress(Conflict):
+                self._written(name, body, partial(_merged_status, body))
+
     def touch(self, name: str) -> None:
         """Another client makes a write that affects no decision and has not arrived by the watch."""
         found = self.objects[name]
@@ -90,6 +103,10 @@ class Server:
 
     def holds(self, name: str) -> bool:
         return (self.objects[name].get("status") or {}).get("admission") is not None
+
+
+def _merged_status(body: Raw, status: Raw) -> Raw:
+    return merged(status, body["status"])
 
 
 class Told:
@@ -410,6 +427,60 @@ async def test_a_reservation_that_may_have_been_written_is_evicted_and_not_withd
     assert not found.state.assumed(Key("ns", "urgent"))
     server.silent.clear()
     await eventually(lambda: "Preempted" in told.reasons)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_reservation_is_counted_while_the_api_server_may_still_be_at_its_write() -> None:
+    """The read after a write that was not answered shows no change, and the write is made after it."""
+    found, server, _ = scheduler()
+    server.late["w"] = []
+    task = asyncio.create_task(found.run())
+    found.wake()
+    await eventually(lambda: len(server.late["w"]) >= ATTEMPTS)
+    come(found, server, workload("other", cpu="4"))
+    await eventually(lambda: found.state.pending.where(Key("ns", "other")) == "cq")
+    await eventually(lambda: not found._woken.is_set())
+    assert (found.state.assumed(Key("ns", "w")), found.state.assumed(Key("ns", "other"))) == (True, False)
+    server.arrive("w")
+    await eventually(lambda: not found._outcome_unknown)
+    assert (server.holds("w"), server.holds("other")) == (True, False)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_reservation_whose_write_may_still_be_made_is_evicted_and_not_withdrawn() -> None:
+    found, server, told = scheduler()
+    preempt(found)
+    server.late["w"] = []
+    urgent = workload("urgent", cpu="4")
+    urgent["spec"]["priority"] = 100
+    task = asyncio.create_task(found.run())
+    found.wake()
+    await eventually(lambda: len(server.late["w"]) >= ATTEMPTS and Key("ns", "w") in found._reserving)
+    come(found, server, urgent)
+    await eventually(lambda: found.state.is_evicting(Key("ns", "w")))
+    assert not found.state.assumed(Key("ns", "urgent"))
+    server.arrive("w")
+    await eventually(lambda: "Preempted" in told.reasons)
+    assert not server.holds("urgent"), "it waits until the quota of the other is released"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_reservation_is_withdrawn_when_no_write_can_be_made_any_more() -> None:
+    now = [1_000.0]
+    found, server, _ = scheduler(lambda: now[0])
+    server.late["w"] = []
+    task = asyncio.create_task(found.run())
+    found.wake()
+    await eventually(lambda: len(server.late["w"]) >= ATTEMPTS)
+    del server.late["w"]
+    server.denied["w"] = Forbidden(403, "Forbidden", "w")
+    come(found, server, workload("other", cpu="4"))
+    now[0] += LONGEST_CALL_SECONDS
+    await eventually(lambda: server.holds("other"))
+    assert not server.holds("w")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
