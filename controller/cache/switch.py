@@ -47,3 +47,5 @@ class Switch:
             running.cancel()
             over.cancel()
             await asyncio.wait((running, over))
+            if not running.cancelled() and (error := running.exception()) is not None:
+                raise error

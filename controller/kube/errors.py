@@ -84,12 +84,16 @@ class Fenced(ApiError):
 
 
 def may_have_happened(error: ApiError) -> bool:
-    """Whether a write that got this error may be stored, now or while the API server is still at it. One that a webhook
-    did not let pass is not.
+    """Whether the API server may still be at a write that got this error, so that a read now does not show its end: no
+    answer, or one that says that the time was over. Any other answer is the end.
     """
-    if isinstance(error, Fenced) or 400 <= error.status < 500:
-        return False
-    return "failed calling webhook" not in error.message
+    if isinstance(error, Unreachable | Unintelligible) or error.status == 504:
+        return True
+    return error.status >= 500 and any(text in error.message for text in _AT_ETCD)
+
+
+_AT_ETCD = ("etcdserver: request timed out", "etcdserver: leader changed")
+"""What etcd answers about a write that it may still make."""
 
 
 _BY_REASON: dict[str, type[ApiError]] = {

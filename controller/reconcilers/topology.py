@@ -155,10 +155,10 @@ class TopologyNodes:
 
     def enter(self) -> Iterator[None]:
         """Enters what is known of pods and nodes, in steps, and listens to changes."""
-        self._entering = True
         yield from self.caches.observe(self._workload)
         yield from self.pods.catch_up(self._pod)
         yield from self.flush()
+        self._entering = True  # no node before the pods on it
         for place, node in enumerate(tuple(self.caches.nodes), start=1):
             yield from self._match(node)
             if not place % SLICE:

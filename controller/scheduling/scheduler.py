@@ -57,7 +57,7 @@ REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
 """How long a workload is not decided after its second consecutive refusal; doubles with each further one."""
 LONGEST_CALL_SECONDS = 60.0
 """An API server ends a call after this time (its ``--request-timeout``): a write that was not answered may happen until
-then, as long as its object has the version that it was sent for.
+then, as long as its object has the version that it was sent for. It is sent again for as long, then only read.
 """
 EDITS_SECONDS = 1.0
 """Edits of quota in quick succession are handled together, once in this time; the first one immediately."""
@@ -74,12 +74,13 @@ class RefusedError(Exception):
 
 
 class _Sent(NamedTuple):
-    """A write without a definite answer: it may be stored until ``until`` (by the scheduler's clock), as long as the
-    object has this version.
+    """Writes without a definite answer: one of them may be stored until ``until``, as long as the object has this
+    version. The first was sent at ``since``, both by a monotonic clock.
     """
 
     uid: str
     version: str
+    since: float
     until: float
 
 
@@ -96,6 +97,7 @@ class Scheduler:
         follow_pods: bool = False,
         budget: Budget | None = None,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.caches = caches
         self.follow_pods = follow_pods
@@ -104,6 +106,7 @@ class Scheduler:
         self.recorder = recorder
         self.metrics = metrics
         self.clock = clock
+        self._monotonic = monotonic
         self.cycles = 0
         self.taken_back: Callable[[Key], None] = lambda key: None
         self.entering: Callable[[], Iterator[None]] = lambda: iter(())
@@ -150,6 +153,7 @@ class Scheduler:
         """The workload is gone: nothing about it is kept."""
         self.reasons.drop(key)
         self._refusals.pop(key, None)
+        self._outcome_unknown.pop(key, None)
 
     async def run(self) -> None:
         """Decide and write until cancelled."""
@@ -246,7 +250,17 @@ class Scheduler:
         return False
 
     async def _write_decided(self, key: Key) -> None:
-        await self._read_back(key, self._outcome_unknown.get(key))
+        sent = self._outcome_unknown.get(key)
+        if sent is not None:
+            never_made = await self._read_back(key, sent)
+            if never_made and key in self._reserving:
+                error = RefusedError(f"it was not answered for {LONGEST_CALL_SECONDS:g} s")
+                del self._reserving[key]
+                self._evicting.pop(key, None)
+                self._take_back(key, not_before=self._refused(key, error))
+                return
+            if key in self._outcome_unknown and self._monotonic() >= sent.since + LONGEST_CALL_SECONDS:
+                raise Unreachable(0, "Unanswered", f"the status of {key} is not written again before its end is known")
         if key in self._reserving:
             await self._reserve(key)
         eviction = self._evicting.pop(key, None)
@@ -294,6 +308,9 @@ class Scheduler:
                     before = self.caches.get(key)
                     changed = change(before)
                     if before is None or changed is None:
+                        sent = self._outcome_unknown.get(key)
+                        if sent is not None and (before is None or before.resource_version != sent.version):
+                            del self._outcome_unknown[key]
                         break
                     after, report = changed
                     patch = status_patch(before, after, by_prefix=self._by_prefix)
@@ -327,24 +344,26 @@ class Scheduler:
 
     def _failed(self, key: Key, before: Workload, error: ApiError) -> _Sent:
         """What is known of a write that failed."""
-        until = self.clock() + LONGEST_CALL_SECONDS if may_have_happened(error) else 0.0
+        since = self._monotonic()
+        until = since + LONGEST_CALL_SECONDS if may_have_happened(error) else since
         earlier = self._outcome_unknown.get(key)
         if earlier is not None and (earlier.uid, earlier.version) == (before.uid, before.resource_version):
-            until = max(until, earlier.until)
-        return _Sent(before.uid, before.resource_version, until)
+            since, until = earlier.since, max(until, earlier.until)
+        return _Sent(before.uid, before.resource_version, since, until)
 
-    async def _read_back(self, key: Key, sent: _Sent | None) -> None:
+    async def _read_back(self, key: Key, sent: _Sent) -> bool:
         """A write failed, or its outcome is unknown: reads the object again before anything else is decided about it.
+        Returns whether the object is as it was, and no write can change it any more.
 
         If the read raises, the key is queued again: no writer waits here for an API server that does not answer.
         """
-        if sent is None:
-            return
         self._outcome_unknown[key] = sent
         found = await self.writer.refreshed(resources.WORKLOADS, key, sent.uid)
-        changed = found is None or found["metadata"]["resourceVersion"] != sent.version
-        if changed or self.clock() >= sent.until:
-            del self._outcome_unknown[key]
+        unchanged = found is not None and found["metadata"]["resourceVersion"] == sent.version
+        over = self._monotonic() >= sent.until
+        if over or not unchanged:
+            self._outcome_unknown.pop(key, None)
+        return over and unchanged
 
     def _refused(self, key: Key, error: Exception) -> float:
         """A decision cannot be written: until when it is not taken again. Its quota is others' till then."""

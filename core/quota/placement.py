@@ -528,7 +528,7 @@ class PlacementCapacity:
             self.add(replaced.cluster_queue, still)
             found = self._placed(workload, asked, empty=empty)
             self.remove(replaced.cluster_queue, still)
-            if isinstance(found, Shortage) and self._stay(asked):
+            if isinstance(found, Shortage) and self._stay(asked, replaced):
                 found = self._placed(workload, asked, empty=empty)
         if isinstance(found, Shortage):
             return found
@@ -574,13 +574,15 @@ class PlacementCapacity:
             asked.setdefault(flavor, []).append(_pods(workload, pod_set, given.count, before.get(given.name)))
         return asked, delayed
 
-    def _stay(self, asked: Mapping[str, list[Asked]]) -> bool:
+    def _stay(self, asked: Mapping[str, list[Asked]], replaced: Reservation) -> bool:
         """Whether the pods of the slice that is replaced stay, and are counted by ``core.topology.elastic`` alone: they
-        are one pod set, or a leader and workers.
+        are one pod set, or a leader and workers, and no other pod set had pods.
         """
         if not self._policy.elastic or len(asked) != 1:
             return False
         ((flavor, requests),) = asked.items()
+        if not _assigned(replaced.workload.admission).keys() <= {each.pod_set.name for each in requests}:
+            return False
         return len(groups(requests)) == 1 and stay(self._domains[flavor], requests)
 
     def _spread(self, flavor: str, asked: Asked, *, empty: bool) -> Asked:

@@ -54,7 +54,8 @@ class NodeGroup(Collection[Node]):
         return known.nodes == len(self._nodes) and known.most < amount
 
     def add(self, node: Node) -> None:
-        """Adds a node."""
+        """Adds a node, or replaces it."""
+        self.remove(node.name)
         self._nodes[node.name] = node
         self._count(node, 1)
 
@@ -110,6 +111,10 @@ class _Amounts:
         if sign > 0 and amount not in self._times:
             heapq.heappush(self._heap, -amount)
         self._times[amount] += sign
+        if len(self._heap) > 2 * self.nodes + 64:  # most of them are of nodes that have something else now
+            self._times = +self._times
+            self._heap = [-each for each in self._times]
+            heapq.heapify(self._heap)
 
 
 class NodeGroups:

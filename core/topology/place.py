@@ -219,6 +219,9 @@ def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str,
             names, Misfit(f"can only place groups of at most 2 pod sets, got: {len(group)} pod set(s)")
         )
     workers, leader = roles(group)
+    if leader is not None and leader.count != 1:
+        counts_ = ", ".join(str(asked.count) for asked in group)
+        return dict.fromkeys(names, Misfit(f"can only place groups where one pod set has 1 pod, got: {counts_}"))
     if options.elastic:
         kept = scaled(domains, workers, leader, lambda here, asked: found_leaves(here, asked, options))
         if kept is not None:

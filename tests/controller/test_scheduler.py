@@ -120,13 +120,16 @@ class Told:
 
 
 def scheduler(
-    clock: Callable[[], float] = lambda: 1_000.0, policy: SchedulingPolicy | None = None
+    clock: Callable[[], float] = lambda: 1_000.0,
+    policy: SchedulingPolicy | None = None,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> tuple[Scheduler, Server, Told]:
     caches, told = filled(policy), Told()
     caches.start()
     server = Server(caches)
     writer = Writer(server, caches.stores)  # type: ignore[arg-type]
-    return Scheduler(caches, writer, told, QueueingMetrics(CollectorRegistry()), clock=clock), server, told
+    metrics = QueueingMetrics(CollectorRegistry())
+    return Scheduler(caches, writer, told, metrics, clock=clock, monotonic=monotonic), server, told
 
 
 def add(found: Scheduler, server: Server, raw: Raw) -> None:
@@ -468,19 +471,51 @@ async def test_a_reservation_whose_write_may_still_be_made_is_evicted_and_not_wi
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_reservation_is_withdrawn_when_no_write_can_be_made_any_more() -> None:
-    now = [1_000.0]
-    found, server, _ = scheduler(lambda: now[0])
+@pytest.mark.parametrize("preempted", [False, True], ids=["waiting", "preempted"])
+async def test_a_reservation_that_is_never_answered_is_withdrawn_when_no_write_can_be_made_any_more(
+    preempted: bool,
+) -> None:
+    ticks = [0.0]
+    found, server, told = scheduler(monotonic=lambda: ticks[0])
+    preempt(found)
     server.late["w"] = []
     task = asyncio.create_task(found.run())
     found.wake()
     await eventually(lambda: len(server.late["w"]) >= ATTEMPTS)
+    other = workload("other", cpu="4")
+    other["spec"]["priority"] = 100 if preempted else 0
+    come(found, server, other)
+    if preempted:
+        await eventually(lambda: found.state.is_evicting(Key("ns", "w")))
+    ticks[0] = LONGEST_CALL_SECONDS - 1
+    sent = len(server.late["w"])
+    await eventually(lambda: len(server.late["w"]) > sent)
+    assert not found.state.assumed(Key("ns", "other"))
+    ticks[0] += LONGEST_CALL_SECONDS - 1  # since the first was sent: from now on it is only read
+    ticks[0] += 1
     del server.late["w"]
     server.denied["w"] = Forbidden(403, "Forbidden", "w")
-    come(found, server, workload("other", cpu="4"))
-    now[0] += LONGEST_CALL_SECONDS
     await eventually(lambda: server.holds("other"))
-    assert not server.holds("w")
+    assert (server.holds("w"), found._outcome_unknown, "Preempted" in told.reasons) == (False, {}, False)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("preempted", [False, True], ids=["waiting", "preempted"])
+async def test_a_reservation_that_an_error_of_the_server_ends_for_good_gives_its_quota_to_others(
+    preempted: bool,
+) -> None:
+    found, server, told = scheduler()
+    preempt(found)
+    server.denied["w"] = ApiError(500, "InternalError", "etcdserver: request is too large")
+    task = asyncio.create_task(found.run())
+    other = workload("other", cpu="4")
+    other["spec"]["priority"] = 100 if preempted else 0
+    found.wake()
+    await eventually(lambda: server.refused >= 2)
+    come(found, server, other)
+    await eventually(lambda: server.holds("other"))
+    assert (server.holds("w"), "Preempted" in told.reasons) == (False, False)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -146,7 +146,7 @@ async def test_all_watches_end_with_the_last_topology_and_begin_again_with_the_n
             assert (len(controller.pods), nodes_of_state(controller)) == (PODS, 4)
             flavor(controller, "DELETED")
             await eventually(lambda: not client.of_pods and not len(controller.pods))
-            assert (nodes_of_state(controller), len(controller.caches.observers)) == (0, observers)
+            await eventually(lambda: (nodes_of_state(controller), len(controller.caches.observers)) == (0, observers))
             assert (client.opened[ON_NODES], client.opened[OF_WORKLOADS]) == (times, times)
 
 

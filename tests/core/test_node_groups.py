@@ -61,6 +61,16 @@ def test_what_is_known_of_a_group_is_what_a_count_of_its_nodes_finds(
                 assert group.lacks(resource, amount) == (lacks and (bool(known) or amount > 0))
 
 
+def test_what_nodes_had_before_is_not_kept() -> None:
+    group = NodeGroup([Node("n", allocatable={"cpu": 10**6}), Node("m", allocatable={"cpu": 1})])
+    assert group.most("cpu") == 10**6
+    for amount in range(2, 1000):
+        group.add(Node("m", allocatable={"cpu": amount}))
+    assert len(group) == 2 and len(group._of("cpu")._heap) < 100
+    group.remove("n")
+    assert group.most("cpu") == 999
+
+
 def test_nodes_are_compared_once_for_each_question() -> None:
     read: list[int] = []
 

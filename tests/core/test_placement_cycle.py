@@ -848,6 +848,22 @@ def test_an_elastic_job_grows_into_the_room_that_is_left_beside_its_own_pods() -
     assert used(found) == {"n1": 2, "n2": 2}
 
 
+def test_an_elastic_job_does_not_grow_into_the_place_of_its_own_pods_that_end() -> None:
+    """They still run when its other pod set gets more."""
+    policy = SchedulingPolicy(topology=TopologyPolicy(elastic=True))
+    found = world(queue("a", "tas"), nodes=(node("n1", 4),), policy=policy)
+    for step, (more, fewer) in enumerate(((2, 2), (4, 0))):
+        made, (pods,) = asks("e", 1), asks("e", 1).pod_sets
+        pods = replace(pods, topology=TopologyRequest(unconstrained=True))
+        resize(found, "e", made, step)
+        both = (replace(pods, name="more", count=more), replace(pods, name="fewer", count=fewer))
+        put(found, replace(found.workloads[Key("ns", f"e-{step}")], pod_sets=both))
+        decision = last(found, f"e-{step}")
+        assert isinstance(decision, Reserve) == (step == 0)
+        if isinstance(decision, Reserve):
+            put(found, admitted(decision.workload, decision.admission, NOW))
+
+
 def replaced_slices(found: State) -> list[Key]:
     """The slices of elastic jobs that were replaced by one that holds quota."""
     return [each.replaces for each in found.workloads.values() if each.replaces is not None and each.admission]

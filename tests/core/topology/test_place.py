@@ -106,6 +106,15 @@ def test_a_group_of_three_pod_sets_is_not_placed() -> None:
     assert placed(here, *three) == dict.fromkeys(("chief", "ps", "worker"), text)
 
 
+def test_a_group_without_a_single_leader_is_not_placed() -> None:
+    """A leader has one domain: further pods of it would never get one."""
+    here = domains({"b1/r1/x1": 9})
+    three = asked(3, name="lead", required=RACK, group="g")
+    four = asked(4, name="work", required=RACK, group="g")
+    text = "can only place groups where one pod set has 1 pod, got: 3, 4"
+    assert placed(here, three, four) == {"lead": text, "work": text}
+
+
 def test_a_pod_set_sees_what_those_before_it_take() -> None:
     here = domains({"b1/r1/x1": 4, "b1/r1/x2": 3})
     found = placed(here, asked(3, name="a", required=HOST), asked(3, name="b", required=HOST))
