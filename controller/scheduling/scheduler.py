@@ -73,7 +73,7 @@ class RefusedError(Exception):
     """The API server refuses a decision; the message has the reason."""
 
 
-class _Sent(NamedTuple):
+class _Unanswered(NamedTuple):
     """Writes without a definite answer: one of them may be stored until ``until``, as long as the object has this
     version. The first was sent at ``since``, both by a monotonic clock.
     """
@@ -117,7 +117,7 @@ class Scheduler:
         """Quota was edited since the last cycle began, and no cycle has started for it yet."""
         self._reserving: dict[Key, Reserve] = {}
         self._evicting: dict[Key, tuple[Victim, StayPending]] = {}
-        self._outcome_unknown: dict[Key, _Sent] = {}
+        self._outcome_unknown: dict[Key, _Unanswered] = {}
         self._refusals: dict[Key, int] = {}
         self._decided = WorkQueue[Key]("decided", longest_seconds=30.0, tenant=lambda key: "")
         """In the order of the decisions. There are no more than those of one cycle, one for each ClusterQueue."""
@@ -342,16 +342,16 @@ class Scheduler:
             raise RefusedError(f"it was not the newest version in {ATTEMPTS} attempts")
         self._take_back(key)
 
-    def _failed(self, key: Key, before: Workload, error: ApiError) -> _Sent:
+    def _failed(self, key: Key, before: Workload, error: ApiError) -> _Unanswered:
         """What is known of a write that failed."""
         since = self._monotonic()
         until = since + LONGEST_CALL_SECONDS if may_have_happened(error) else since
         earlier = self._outcome_unknown.get(key)
         if earlier is not None and (earlier.uid, earlier.version) == (before.uid, before.resource_version):
             since, until = earlier.since, max(until, earlier.until)
-        return _Sent(before.uid, before.resource_version, since, until)
+        return _Unanswered(before.uid, before.resource_version, since, until)
 
-    async def _read_back(self, key: Key, sent: _Sent) -> bool:
+    async def _read_back(self, key: Key, sent: _Unanswered) -> bool:
         """A write failed, or its outcome is unknown: reads the object again before anything else is decided about it.
         Returns whether the object is as it was, and no write can change it any more.
 
