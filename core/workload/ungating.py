@@ -19,6 +19,10 @@ from core.wire.guard import guarded
 GATE: Final = names.SchedulingGate.TOPOLOGY
 FENCE: Final = "seiretsu.dev/placement-fence"
 """The annotation with the version of a pod on which a process that led before may have decided."""
+_FROM_ZERO: Final = frozenset({"batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index"})
+"""Labels whose numbers begin with 0 in each pod set, also in those of a group. Kueue takes the number of the leader off
+them, finds a pod without rank and gives domains in any order.
+"""
 _OTHERS: Final = frozenset({names.SchedulingGate.ADMISSION, names.SchedulingGate.ELASTIC_JOB})
 """Gates of pods that are not admitted: they get no domain before these are removed."""
 
@@ -155,8 +159,9 @@ def fence(pod: PodOfWorkload) -> Raw:
 
 def _numbering(request: Raw, first: int) -> PodNumbering:
     """By which labels the pods of a pod set are numbered."""
-    replicas = request.get("subGroupCount") or 0
-    return PodNumbering(request.get("podIndexLabel") or "", request.get("subGroupIndexLabel") or "", replicas, first)
+    pod, replicas = request.get("podIndexLabel") or "", request.get("subGroupCount") or 0
+    first = 0 if pod in _FROM_ZERO else first
+    return PodNumbering(pod, request.get("subGroupIndexLabel") or "", replicas, first)
 
 
 def _patch(pod: PodOfWorkload, selector: Mapping[str, str]) -> Raw:

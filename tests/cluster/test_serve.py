@@ -316,6 +316,7 @@ async def test_a_part_that_ends_ends_the_process_and_is_named(plane: ControlPlan
     with serving(plane.kubeconfig, tmp_path, "--config", str(tmp_path / "config.yaml")) as process:
         process.ready()
         assert process.logged("Successfully loaded config file")["path"] == str(tmp_path / "config.yaml")
+        plane.kubectl(*WAIT, "--for=create", "lease/theft", "-n", "default", check=True)
         plane.kubectl(*WAIT, "--for=jsonpath={.spec.holderIdentity}", "lease/theft", "-n", "default", check=True)
         plane.kubectl("patch", "lease/theft", "-n", "default", "--type=merge", "-p", STOLEN, check=True)
         assert await asyncio.to_thread(process.wait) == 1
