@@ -107,8 +107,15 @@ class Label:
 class JobControllerLabel:
     """Labels that Kubernetes' Job controller puts on pods."""
 
+    COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
     CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
     LEGACY_CONTROLLER_UID: Final = "controller-uid"
+
+
+class TrainingOperatorLabel:
+    """Labels that Kubeflow's operators put on pods."""
+
+    REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
 
 
 class Annotation:

@@ -543,7 +543,7 @@ class PodGuard:
                 group.create_task(self._settle(), name="guard-settle")
                 group.create_task(self._sweep(), name="guard-sweep")
         finally:
-            self.caches.observers.remove(self.workload_changed)
+            self.caches.leave(self.workload_changed)
             self.pods.leave(self.changed)
 
     def _queue_changed(self, old: Raw | None, new: Raw | None) -> None:

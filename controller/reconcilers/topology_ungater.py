@@ -98,7 +98,7 @@ class TopologyUngater:
                 await asyncio.sleep(0)
             await wanted.wait()
         finally:
-            self.caches.observers.remove(see)
+            self.caches.leave(see)
         log.info("jobs were placed by topology before it was switched off: their pods get their domains")
         await self.run()
 

@@ -330,9 +330,7 @@ class Scheduler:
                 log.info("decision not written", workload=str(key), error=str(error))
                 last = error
             else:
-                self._outcome_unknown.pop(
-                    key, None
-                )  # an earlier attempt was for a version that is no longer the newest
+                self._outcome_unknown.pop(key, None)  # an earlier attempt was for an older version
                 self._refusals.pop(key, None)
                 report()
                 return

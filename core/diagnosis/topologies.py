@@ -15,7 +15,8 @@ from api.names import Plural
 from core.diagnosis.facts import Facts
 from core.diagnosis.finding import DiagnosisFinding
 from core.model import FlavorResource, Node, Raw, ResourceFlavor
-from core.topology.flavors import beyond_nodes, given_twice
+from core.topology.flavors import beyond_nodes, given_twice, with_levels
+from core.topology.largest import counted_nodes
 from core.topology.nodes import HOSTNAME
 from core.wire import decode
 
@@ -34,24 +35,21 @@ def topologies(facts: Facts) -> Iterator[DiagnosisFinding]:
     for flavor in placed:
         levels = known[flavor.topology_name or ""].levels
         yield from _labels(flavor, levels, _of(flavor, nodes))
-        yield from _quota(flavor, facts, [node for node in _of(flavor, nodes) if _has(node, levels)])
+        yield from _quota(flavor, facts, with_levels(_of(flavor, nodes), levels))
     for one, other in combinations(placed, 2):
         labels = given_twice(one, other, known)
         both = [node for node in nodes if labels is not None and labels.items() <= node.labels.items()]
         if both:
+            fact = f"shares {counted_nodes(len(both))} with flavor {other.name}"
             yield _wrong(
                 one,
-                f"shares {_counted(len(both))} with flavor {other.name}, and neither knows what the other uses there",
+                f"{fact}, and neither knows what the other uses there",
                 f"end both topologies in {HOSTNAME}, or give the flavors nodes of their own by nodeLabels",
             )
 
 
 def _of(flavor: ResourceFlavor, nodes: Iterable[Node]) -> list[Node]:
     return [node for node in nodes if flavor.node_labels.items() <= node.labels.items()]
-
-
-def _has(node: Node, levels: Sequence[str]) -> bool:
-    return all(level in node.labels for level in levels)
 
 
 def _labels(flavor: ResourceFlavor, levels: Sequence[str], nodes: Sequence[Node]) -> Iterator[DiagnosisFinding]:
@@ -62,10 +60,8 @@ def _labels(flavor: ResourceFlavor, levels: Sequence[str], nodes: Sequence[Node]
         without = [node.name for node in nodes if level not in node.labels]
         if without:
             most = f"{without[0]}{f' and {len(without) - 1} more' if len(without) > 1 else ''}"
-            fact = (
-                f"{len(without)} of its {_counted(len(nodes))} have no label {level} ({most}): no pod is placed there"
-            )
-            yield _wrong(flavor, fact, f"kubectl label node {without[0]} {level}=...")
+            fact = f"{len(without)} of its {counted_nodes(len(nodes))} have no label {level} ({most})"
+            yield _wrong(flavor, f"{fact}: no pod is placed there", f"kubectl label node {without[0]} {level}=...")
             return
 
 
@@ -77,7 +73,7 @@ def _quota(flavor: ResourceFlavor, facts: Facts, nodes: Sequence[Node]) -> Itera
             if cell.flavor == flavor.name:
                 quotas[cell.resource] += nominal
     for resource, nominal, there in beyond_nodes(quotas, nodes):
-        fact = f"{quantity.text(resource, nominal)} {resource} of quota, and its {_counted(len(nodes))} have"
+        fact = f"{quantity.text(resource, nominal)} {resource} of quota, and its {counted_nodes(len(nodes))} have"
         yield _wrong(
             flavor,
             f"{fact} {quantity.text(resource, there)}: workloads within the quota wait for room",
@@ -91,10 +87,6 @@ def _nominal(raw: Raw) -> Iterator[tuple[FlavorResource, int]]:
             for quota in each.get("resources") or ():
                 amount = quantity.amount(quota["name"], quota.get("nominalQuota", 0))
                 yield FlavorResource(each["name"], quota["name"]), amount
-
-
-def _counted(number: int) -> str:
-    return f"{number} node{'s' if number != 1 else ''}"
 
 
 def _wrong(flavor: ResourceFlavor, message: str, fix: str) -> DiagnosisFinding:

@@ -22,8 +22,8 @@ from core.model import ClusterQueue, FlavorResource, Labels, PodSet, ResourceFla
 from core.quota.placement import PlacementCapacity, PlacementKind
 from core.state.lookup import Lookup
 from core.topology import Asked, Domains, Misfit, has_room, is_quick, place
-from core.topology.flavors import asks, beyond_nodes, given_twice, topology_only
-from core.topology.largest import Largest, largest, level_name, never_fits
+from core.topology.flavors import asks, beyond_nodes, given_twice, topology_only, with_levels
+from core.topology.largest import Largest, counted_nodes, largest, level_name, never_fits
 from core.topology.nodes import HOSTNAME
 from core.topology.place import groups, most
 from core.topology.request import Options
@@ -350,7 +350,8 @@ def shared_nodes(change: Change[ResourceFlavor], lookup: Lookup) -> Iterable[str
     if kind is None or flavor is None:
         return
     for other, count in _sharing(flavor, kind.topologies, lookup):
-        fact = f'shares {_counted(count)} with flavor "{shortened(other)}", and neither knows what the other uses there'
+        both = f'shares {counted_nodes(count)} with flavor "{shortened(other)}"'
+        fact = f"{both}, and neither knows what the other uses there"
         yield fitted(f"{fact}; change nodeLabels", fact)
         return
 
@@ -377,7 +378,7 @@ def _shared(flavors: Iterable[ResourceFlavor], topologies: Mapping[str, Topology
     """The first two flavors, one of which is one of these, that share nodes."""
     for flavor in sorted(flavors, key=lambda each: each.name):
         for other, count in _sharing(flavor, topologies, lookup):
-            both = f'flavors "{shortened(flavor.name)}" and "{shortened(other)}" share {_counted(count)}'
+            both = f'flavors "{shortened(flavor.name)}" and "{shortened(other)}" share {counted_nodes(count)}'
             fact = f"{both}, and neither knows what the other uses there"
             yield fitted(f"{fact}; change nodeLabels", fact)
             return
@@ -408,15 +409,11 @@ def quota_beyond_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable
         topology = kind.topologies.get(flavor.topology_name or "") if flavor is not None else None
         if flavor is None or topology is None:
             continue
-        there = [
-            node
-            for node in lookup.nodes_with(flavor.node_labels)
-            if all(map(node.labels.__contains__, topology.levels))
-        ]
+        there = with_levels(lookup.nodes_with(flavor.node_labels), topology.levels)
         for resource, nominal, has in beyond_nodes(_quotas(queue, name, lookup), there):
             if has:
                 amount = f"{quantity.text(resource, nominal)} {shortened(resource)}"
-                fact = f'flavor "{shortened(name)}" has {amount} of quota, and its {_counted(len(there))} '
+                fact = f'flavor "{shortened(name)}" has {amount} of quota, and its {counted_nodes(len(there))} '
                 fact += f"{'have' if len(there) > 1 else 'has'} {quantity.text(resource, has)}"
                 wait = f"{fact}: workloads within the quota wait for room"
                 yield fitted(f"{wait}; lower it", wait, fact)
@@ -435,10 +432,6 @@ def _quotas(queue: ClusterQueue, flavor: str, lookup: Lookup) -> Mapping[str, in
             if (quota := quotas.get(FlavorResource(flavor, resource))) is not None:
                 found[resource] += quota.nominal
     return found
-
-
-def _counted(number: int) -> str:
-    return f"{number} node{'s' if number != 1 else ''}"
 
 
 _SHARED: Final = 'flavors "new" and "tas" share 2 nodes, and neither knows what the other uses there; change nodeLabels'

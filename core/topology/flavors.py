@@ -6,7 +6,7 @@ knows quota. Source: KEP 2724, and the recorded decisions of Kueue.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from core.model import ClusterQueue, Node, PodSet, ResourceFlavor, ResourceGroup, Topology, TopologyRequest
 from core.topology.nodes import HOSTNAME
@@ -69,6 +69,11 @@ def given_twice(
         return None
     labels = {**one.node_labels, **other.node_labels}
     return labels if all(labels[key] == value for key, value in one.node_labels.items()) else None
+
+
+def with_levels(nodes: Iterable[Node], levels: Collection[str]) -> list[Node]:
+    """Returns the nodes that have the labels of all levels: pods are placed on these alone."""
+    return [node for node in nodes if all(level in node.labels for level in levels)]
 
 
 def beyond_nodes(quotas: Mapping[str, int], nodes: Collection[Node]) -> Iterator[tuple[str, int, int]]:

@@ -48,6 +48,11 @@ def largest(domains: Domains, asked: Asked, options: Options) -> Largest | None:
     return Largest(room[number] * wanted.size, name, nodes, _higher(tree, table, wanted, asked.count), together)
 
 
+def counted_nodes(number: int) -> str:
+    """Returns e.g. ``1 node`` or ``6 nodes``."""
+    return f"{number} node{'s' if number != 1 else ''}"
+
+
 def never_fits(pods: str, where: str, most: int, nodes: str = "") -> str:
     """Returns the sentence, for warnings and `explain`, about pods of which only so many could ever be placed. ``pods``
     has their number and where they must be, ``nodes`` is as in ``Largest``.

@@ -220,8 +220,8 @@ def _placed(domains: Domains, group: list[Asked], options: Options) -> dict[str,
         )
     workers, leader = roles(group)
     if leader is not None and leader.count != 1:
-        counts_ = ", ".join(str(asked.count) for asked in group)
-        return dict.fromkeys(names, Misfit(f"can only place groups where one pod set has 1 pod, got: {counts_}"))
+        sizes = ", ".join(str(asked.count) for asked in group)
+        return dict.fromkeys(names, Misfit(f"can only place groups where one pod set has 1 pod, got: {sizes}"))
     if options.elastic:
         kept = scaled(domains, workers, leader, lambda here, asked: found_leaves(here, asked, options))
         if kept is not None:

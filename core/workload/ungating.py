@@ -19,7 +19,7 @@ from core.wire.guard import guarded
 GATE: Final = names.SchedulingGate.TOPOLOGY
 FENCE: Final = "seiretsu.dev/placement-fence"
 """The annotation with the version of a pod on which a process that led before may have decided."""
-_FROM_ZERO: Final = frozenset({"batch.kubernetes.io/job-completion-index", "training.kubeflow.org/replica-index"})
+_FROM_ZERO: Final = frozenset({names.JobControllerLabel.COMPLETION_INDEX, names.TrainingOperatorLabel.REPLICA_INDEX})
 """Labels whose numbers begin with 0 in each pod set, also in those of a group. Kueue takes the number of the leader off
 them, finds a pod without rank and gives domains in any order.
 """

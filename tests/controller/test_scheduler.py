@@ -344,13 +344,6 @@ async def busy(server: Server, answered: asyncio.Event) -> list[asyncio.Task[Non
     return tasks
 
 
-def come(found: Scheduler, server: Server, raw: Raw) -> None:
-    """A Workload is created."""
-    server.objects[raw["metadata"]["name"]] = copy.deepcopy(raw)
-    found.caches.workloads.observe("ADDED", raw)
-    found.wake()
-
-
 async def test_a_victim_that_finishes_while_its_eviction_waits_for_admission_calls_causes_no_write() -> None:
     found, server, told = scheduler()
     await until_rest(found, lambda: "Admitted" in told.reasons)
@@ -358,7 +351,7 @@ async def test_a_victim_that_finishes_while_its_eviction_waits_for_admission_cal
     urgent, answered = workload("urgent", cpu="4"), asyncio.Event()
     urgent["spec"]["priority"] = 100
     tasks = [*await busy(server, answered), asyncio.create_task(found.run())]
-    come(found, server, urgent)
+    add(found, server, urgent)
     await eventually(lambda: found._decided.in_hand > 0)
     before = server.asked["w"]
     finish(server)
@@ -384,7 +377,7 @@ async def test_a_reservation_that_was_withdrawn_while_it_waited_is_not_written()
         server.objects["w"] = changed
         found.caches.workloads.observe("MODIFIED", copy.deepcopy(changed))
         if not active:
-            come(found, server, workload("other", cpu="4"))
+            add(found, server, workload("other", cpu="4"))
             await eventually(lambda: found.state.assumed(Key("ns", "other")))
     answered.set()
     await eventually(lambda: server.holds("other"))
@@ -403,7 +396,7 @@ async def test_a_reservation_that_is_not_written_yet_gives_way_to_a_higher_prior
     found.wake()
     await eventually(lambda: found._decided.in_hand > 0)
     assert found.state.assumed(Key("ns", "w"))
-    come(found, server, urgent)
+    add(found, server, urgent)
     await eventually(lambda: found.state.assumed(Key("ns", "urgent")))
     answered.set()
     await eventually(lambda: server.holds("urgent"))
@@ -424,7 +417,7 @@ async def test_a_reservation_that_may_have_been_written_is_evicted_and_not_withd
     task = asyncio.create_task(found.run())
     found.wake()
     await eventually(lambda: Key("ns", "w") in found._outcome_unknown and Key("ns", "w") in found._reserving)
-    come(found, server, urgent)
+    add(found, server, urgent)
     await eventually(lambda: found.state.is_evicting(Key("ns", "w")))
     assert found.state.assumed(Key("ns", "w"))
     assert not found.state.assumed(Key("ns", "urgent"))
@@ -441,7 +434,7 @@ async def test_a_reservation_is_counted_while_the_api_server_may_still_be_at_its
     task = asyncio.create_task(found.run())
     found.wake()
     await eventually(lambda: len(server.late["w"]) >= ATTEMPTS)
-    come(found, server, workload("other", cpu="4"))
+    add(found, server, workload("other", cpu="4"))
     await eventually(lambda: found.state.pending.where(Key("ns", "other")) == "cq")
     await eventually(lambda: not found._woken.is_set())
     assert (found.state.assumed(Key("ns", "w")), found.state.assumed(Key("ns", "other"))) == (True, False)
@@ -461,7 +454,7 @@ async def test_a_reservation_whose_write_may_still_be_made_is_evicted_and_not_wi
     task = asyncio.create_task(found.run())
     found.wake()
     await eventually(lambda: len(server.late["w"]) >= ATTEMPTS and Key("ns", "w") in found._reserving)
-    come(found, server, urgent)
+    add(found, server, urgent)
     await eventually(lambda: found.state.is_evicting(Key("ns", "w")))
     assert not found.state.assumed(Key("ns", "urgent"))
     server.arrive("w")
@@ -484,15 +477,14 @@ async def test_a_reservation_that_is_never_answered_is_withdrawn_when_no_write_c
     await eventually(lambda: len(server.late["w"]) >= ATTEMPTS)
     other = workload("other", cpu="4")
     other["spec"]["priority"] = 100 if preempted else 0
-    come(found, server, other)
+    add(found, server, other)
     if preempted:
         await eventually(lambda: found.state.is_evicting(Key("ns", "w")))
     ticks[0] = LONGEST_CALL_SECONDS - 1
     sent = len(server.late["w"])
     await eventually(lambda: len(server.late["w"]) > sent)
     assert not found.state.assumed(Key("ns", "other"))
-    ticks[0] += LONGEST_CALL_SECONDS - 1  # since the first was sent: from now on it is only read
-    ticks[0] += 1
+    ticks[0] += LONGEST_CALL_SECONDS
     del server.late["w"]
     server.denied["w"] = Forbidden(403, "Forbidden", "w")
     await eventually(lambda: server.holds("other"))
@@ -513,7 +505,7 @@ async def test_a_reservation_that_an_error_of_the_server_ends_for_good_gives_its
     other["spec"]["priority"] = 100 if preempted else 0
     found.wake()
     await eventually(lambda: server.refused >= 2)
-    come(found, server, other)
+    add(found, server, other)
     await eventually(lambda: server.holds("other"))
     assert (server.holds("w"), "Preempted" in told.reasons) == (False, False)
     task.cancel()

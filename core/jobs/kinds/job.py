@@ -33,7 +33,7 @@ from core.wire.guard import guarded
 MIN_PARALLELISM: Final = f"metadata.annotations[{Annotation.MIN_PARALLELISM}]"
 SYNC: Final = f"metadata.annotations[{Annotation.COMPLETIONS_EQUAL_PARALLELISM}]"
 _JOB_NAME = "batch.kubernetes.io/job-name"
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
+INDEX: Final = names.JobControllerLabel.COMPLETION_INDEX
 _ENDS: Final = ("SuccessCriteriaMet", "FailureTarget")
 """Conditions of a Job that ends when its last pods have terminated; it cannot lose them again."""
 _PARALLELISM_IN_CEL: Final = "(has({job}.spec.parallelism) ? {job}.spec.parallelism : 1)"

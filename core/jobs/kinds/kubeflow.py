@@ -14,6 +14,7 @@ from typing import ClassVar, Final
 from api.builtin import BOOLEAN, INTEGER, METADATA, POD_TEMPLATE, TEXT, fields
 from api.errors import FieldError, not_supported
 from api.feature_gates import Enabled
+from api.names import TrainingOperatorLabel
 from api.objects import Resource
 from api.structural import Form
 from core.jobs.fields import at, dotted
@@ -52,7 +53,7 @@ class KubeflowJob(JobKind):
                 (*self.pods_path, each, "template"),
                 called=f"replica type {each}",
                 field=f"replicas of {each}",
-                index=PodIndex("training.kubeflow.org/replica-index"),
+                index=PodIndex(TrainingOperatorLabel.REPLICA_INDEX),
             )
             for each in self.types
             if given.get(each) is not None
