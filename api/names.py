@@ -30,6 +30,10 @@ JOB_WRITERS: Final = (FIELD_MANAGER, JOB_FIELD_MANAGER)
 LEADER_ELECTION_ID: Final = "c1f6bfd2.kueue.x-k8s.io"
 MULTIKUEUE_CONTROLLER: Final = "kueue.x-k8s.io/multikueue"
 PROVISIONING_REQUEST_CONTROLLER: Final = "kueue.x-k8s.io/provisioning-request"
+BUILT_IN_CHECKS: Final = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
+"""The controllers of AdmissionChecks that are part of Seiretsu: what they check runs in other clusters, or on nodes
+added for it.
+"""
 DISPATCHER_ALL_AT_ONCE: Final = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 DISPATCHER_INCREMENTAL: Final = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 

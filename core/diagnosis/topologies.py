@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from api import quantity
-from api.names import Plural
+from api.names import BUILT_IN_CHECKS, Plural
 from core.diagnosis.facts import Facts
 from core.diagnosis.finding import DiagnosisFinding
 from core.model import FlavorResource, Node, Raw, ResourceFlavor
@@ -68,7 +68,8 @@ def _labels(flavor: ResourceFlavor, levels: Sequence[str], nodes: Sequence[Node]
 def _quota(flavor: ResourceFlavor, facts: Facts, nodes: Sequence[Node]) -> Iterator[DiagnosisFinding]:
     """More quota than the nodes have: workloads that have quota wait for room."""
     quotas: defaultdict[str, int] = defaultdict(int)
-    for raw in (*facts.of(Plural.CLUSTER_QUEUES), *facts.of(Plural.COHORTS)):
+    here = (raw for raw in facts.of(Plural.CLUSTER_QUEUES) if not _runs_elsewhere(raw, facts))
+    for raw in (*here, *facts.of(Plural.COHORTS)):
         for cell, nominal in _nominal(raw):
             if cell.flavor == flavor.name:
                 quotas[cell.resource] += nominal
@@ -79,6 +80,13 @@ def _quota(flavor: ResourceFlavor, facts: Facts, nodes: Sequence[Node]) -> Itera
             f"{fact} {quantity.text(resource, there)}: workloads within the quota wait for room",
             "lower the quotas, or add nodes",
         )
+
+
+def _runs_elsewhere(queue: Raw, facts: Facts) -> bool:
+    """Whether the workloads of a ClusterQueue run in other clusters, or on nodes that are added for them."""
+    names = {rule.name for rule in decode.cluster_queue(queue).checks}
+    checks = (raw for raw in facts.of(Plural.ADMISSION_CHECKS) if raw["metadata"]["name"] in names)
+    return any((raw.get("spec") or {}).get("controllerName") in BUILT_IN_CHECKS for raw in checks)
 
 
 def _nominal(raw: Raw) -> Iterator[tuple[FlavorResource, int]]:

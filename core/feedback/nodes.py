@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api import quantity
-from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER
+from api.names import BUILT_IN_CHECKS
 from core.devices.extended import IMPLICIT
 from core.devices.inventory import Inventory
 from core.feedback import capacity
@@ -66,8 +66,7 @@ class _Pods:
 def present(queue: ClusterQueue, lookup: Lookup) -> bool:
     """Whether there are nodes, on which the workloads of a ClusterQueue must run: not where they get others."""
     checks = (lookup.admission_check(rule.name) for rule in queue.checks)
-    elsewhere = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
-    return lookup.has_nodes() and not any(each and each.controller_name in elsewhere for each in checks)
+    return lookup.has_nodes() and not any(each and each.controller_name in BUILT_IN_CHECKS for each in checks)
 
 
 def no_labels(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:

@@ -421,12 +421,16 @@ def quota_beyond_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable
 
 
 def _quotas(queue: ClusterQueue, flavor: str, lookup: Lookup) -> Mapping[str, int]:
-    """The quota of a flavor by resource that a ClusterQueue has, with what all others and the Cohorts have of these
-    resources.
+    """The quota of a flavor by resource that a ClusterQueue has, with what the Cohorts have of these resources and all
+    others whose workloads run on these nodes.
     """
     reservations = lookup.state.reservations
     found = {fr.resource: quota.nominal for fr, quota in queue.quotas.items() if fr.flavor == flavor}
-    others = [each.quotas for name, each in reservations.cluster_queues.items() if name != queue.name]
+    others = [
+        each.quotas
+        for name, each in reservations.cluster_queues.items()
+        if name != queue.name and nodes.present(each, lookup)
+    ]
     for quotas in (*others, *(each.quotas for each in reservations.cohorts.values())):
         for resource in found:
             if (quota := quotas.get(FlavorResource(flavor, resource))) is not None:

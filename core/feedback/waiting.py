@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final
 
 from api import quantity
-from api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, PreemptionPolicy
+from api.names import BUILT_IN_CHECKS, PreemptionPolicy
 from core.feedback import capacity
 from core.feedback.change import workloads
 from core.feedback.elsewhere import elsewhere
@@ -19,9 +18,6 @@ from core.feedback.submission import Submission
 from core.model import AdmissionCheck, ClusterQueue, FlavorResource, Key, QueueingStrategy, Workload
 from core.model.forecast import StartForecast
 from core.state.lookup import Lookup
-
-BUILT_IN: Final = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
-"""The controllers of AdmissionChecks that are part of Seiretsu."""
 
 
 def will_wait(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:
@@ -235,7 +231,7 @@ def inactive_because(check: AdmissionCheck, lookup: Lookup) -> str:
     message = " ".join(message.split())
     if cluster:
         return f'MultiKueueCluster "{shortened(cluster)}": {message}'
-    return message or ("not checked yet" if check.controller_name in BUILT_IN else "")
+    return message or ("not checked yet" if check.controller_name in BUILT_IN_CHECKS else "")
 
 
 def check_pending(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:

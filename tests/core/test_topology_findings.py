@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from api.names import BUILT_IN_CHECKS
 from api.objects import Raw
 from core.diagnosis.facts import Facts
 from core.diagnosis.topologies import topologies
@@ -78,6 +79,15 @@ def test_each_mistake_has_its_sentence(objects: dict[str, list[Raw]], sentence: 
 
 def test_flavors_that_share_nodes_by_hostname_know_of_each_other() -> None:
     assert found(resourceflavors=[flavor(), flavor("other")]) == []
+
+
+@pytest.mark.parametrize("controller", BUILT_IN_CHECKS)
+def test_quota_of_what_runs_elsewhere_is_not_compared_with_nodes(controller: str) -> None:
+    far = queue("16500m") | {"metadata": {"name": "far"}}
+    far["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "elsewhere"}]}
+    check = {"metadata": {"name": "elsewhere"}, "spec": {"controllerName": controller}}
+    assert found(clusterqueues=[far], admissionchecks=[check]) == []
+    assert found(clusterqueues=[far], admissionchecks=[]) != []
 
 
 def test_nodes_without_a_level_do_not_count_for_quota() -> None:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import yaml
 
+from api.names import MULTIKUEUE_CONTROLLER
 from core.feedback import topology as topology_rules
 from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
@@ -22,7 +23,7 @@ from core.feedback.keys import Keys, of_keys
 from core.feedback.queues import of_flavor, of_topology
 from core.feedback.rules import LIMIT
 from core.feedback.submission import OF_JOB, Submission
-from core.model import Node, TopologyRequest
+from core.model import AdmissionCheck, CheckRule, Node, TopologyRequest
 from core.state.lookup import Lookup
 from core.state.node_groups import NodeGroups
 from core.topology import Asked, Domains, Options, place
@@ -472,6 +473,11 @@ def test_more_quota_than_the_nodes_have() -> None:
     fact = 'flavor "tas" has 124 cpu of quota, and its 6 nodes have 24: workloads within the quota wait for room'
     assert beyond(msgspec.structs.replace(team(24), name="other"), lookup) == [f"{fact}; lower it"]
     assert beyond(other, racks(SHORT)) != []
+    far = msgspec.structs.replace(team(1000), name="far", checks=(CheckRule("elsewhere"),))
+    lookup.state.set_cluster_queue("far", far)
+    lookup.state.set_admission_check("elsewhere", AdmissionCheck("elsewhere", MULTIKUEUE_CONTROLLER, active=True))
+    assert beyond(team(24), lookup) == []
+    lookup.state.set_cluster_queue("far", None)
     lookup.state.set_cohort("all", decode.cohort({"metadata": {"name": "all"}, "spec": team_quota(10)}))
     assert beyond(team(20), lookup) == [f"{fact.replace('124', '30')}; lower it"]
 
