@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -15,16 +16,19 @@ _TIMEOUT_SECONDS = 60.0
 
 
 class Administrator:
-    """Talks to the API server of one control plane."""
+    """Talks to the API server of one control plane, as the user of its kubeconfig (JSON, with a token)."""
 
-    def __init__(self, port: int, pki: Path) -> None:
-        self._port = port
-        self._context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-        self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+    def __init__(self, kubeconfig: Path) -> None:
+        config = json.loads(kubeconfig.read_text())
+        cluster = config["clusters"][0]["cluster"]
+        self._host = cluster["server"].removeprefix("https://")
+        trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        self._context = ssl.create_default_context(cadata=trusted)
+        self._token = config["users"][0]["user"]["token"]
 
     def connection(self, timeout: float = _TIMEOUT_SECONDS) -> http.client.HTTPSConnection:
         """For a client with thousands of calls: a handshake costs more than an answer. ``timeout`` in seconds."""
-        return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=timeout, context=self._context)
+        return _Connection(self._host, self._token, timeout, self._context)
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         """The status and the content of an answer; `OSError` when the server cannot be reached."""
@@ -67,6 +71,18 @@ class Administrator:
             ) from error
         if status not in {200, 201, 202, 409}:
             raise ClusterError(f"The API server refused a {item['kind']}: {message(content)}")
+
+
+class _Connection(http.client.HTTPSConnection):
+    """A connection whose requests have a token."""
+
+    def __init__(self, host: str, token: str, timeout: float, context: ssl.SSLContext) -> None:
+        super().__init__(host, timeout=timeout, context=context)
+        self._token = token
+
+    def putrequest(self, *arguments: Any, **options: Any) -> None:
+        super().putrequest(*arguments, **options)
+        self.putheader("Authorization", f"Bearer {self._token}")
 
 
 def message(content: bytes) -> str:

@@ -27,7 +27,7 @@ from typing import IO, Self
 from devcluster import build, components, guard, nodes, processes
 from devcluster.api import Administrator
 from devcluster.certificates import Authority, signing_key, write_private
-from devcluster.components import APISERVER, CONTROLLER_MANAGER, ETCD, KWOK, SCHEDULER, Layout, Ports
+from devcluster.components import APISERVER, CONTROLLER_MANAGER, ETCD, KWOK, SCHEDULER, Layout, Ports, User
 from devcluster.errors import ClusterError
 from devcluster.nodes import NodeGroup
 from devcluster.tools import Report
@@ -123,8 +123,8 @@ class ControlPlane:
 
     @functools.cached_property
     def administrator(self) -> Administrator:
-        """A small client with the administrator's certificate."""
-        return Administrator(self.ports.apiserver, self.layout.pki)
+        """A small client with the administrator's token."""
+        return Administrator(self.kubeconfig)
 
     def kubectl(
         self, *arguments: str, stdin: str | None = None, check: bool = False, timeout: float = 300.0
@@ -250,16 +250,14 @@ class ControlPlane:
         write_private(pki / "service-account.key", private)
         (pki / "service-account.pub").write_bytes(public)
         users = {
-            self.layout.kubeconfig: ("admin", "admin", ("system:masters",)),
-            self.layout.config(KWOK): ("kwok", "kwok", ("system:masters",)),
-            self.layout.config(CONTROLLER_MANAGER): ("manager", "system:kube-controller-manager", ()),
-            self.layout.directory / "scheduler.kubeconfig": ("scheduler", "system:kube-scheduler", ()),
+            self.layout.kubeconfig: User("admin", ("system:masters",)),
+            self.layout.config(KWOK): User("kwok", ("system:masters",)),
+            self.layout.config(CONTROLLER_MANAGER): User("system:kube-controller-manager"),
+            self.layout.directory / "scheduler.kubeconfig": User("system:kube-scheduler"),
         }
-        certificate = authority.pair.certificate
-        for path, (stem, user, groups) in users.items():
-            pair = authority.client(user, *groups)
-            pair.write(pki / stem)
-            text = components.kubeconfig(self.spec.name, self.ports, certificate, user, pair)
+        write_private(self.layout.tokens, components.tokens(users.values()).encode())
+        for path, user in users.items():
+            text = components.kubeconfig(self.spec.name, self.ports, authority.pair.certificate, user)
             write_private(path, text.encode())
         configuration = components.scheduler_configuration(self.layout.directory / "scheduler.kubeconfig")
         self.layout.config(SCHEDULER).write_text(configuration)

@@ -46,16 +46,18 @@ SECOND_TRY = "SEIRETSU_SECOND_TRY" in os.environ
 FAILED = pytest.StashKey[frozenset[str]]()
 """What failed at the first try: tests, and files that could not be imported."""
 LONGEST = (
-    *("kinds_life", "topology_kinds", "topology_crash", "chart", "scenarios", "serve", "rollout", "crash", "pods"),
+    *("kinds_life", "topology_crash", "chart", "scenarios", "serve", "rollout", "crash", "pods"),
     *("multikueue", "demo", "documented_manifests", "life", "life_of_queues"),
 )
 """The modules in tests/cluster that take longest. The last modules should be short: few others run beside them."""
+LATE = frozenset({"test_topology_kinds.py"})
+"""Modules that wait for the lock of operators (``alone``) which another one, the longest of all, takes at once."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts modules on a control plane of their own first, then those on the session's, then the others, and of each the
     longest first: workers that share the files end together, and no control plane of a session is there, idle, while
-    the first ones run.
+    the first ones run. What would wait for the first module's operators comes after those on the session's.
 
     At the second try of `.ci/run` only what failed is run: a test marked ``of_its_file`` with all tests of its file.
     """
@@ -67,7 +69,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     order = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
     real = {item.path for item in items if item.get_closest_marker("cluster")}
     shared = {item.path for item in items if "cluster" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: (item.path not in real, item.path in shared, order.get(item.path.name, len(order))))
+
+    def place(item: pytest.Item) -> tuple[bool, bool, bool, int]:
+        name = item.path.name
+        return item.path not in real, name in LATE, item.path in shared, order.get(name, len(order))
+
+    items.sort(key=place)
 
 
 def pytest_collection_finish() -> None:
