@@ -265,7 +265,7 @@ class _Forecasting:
         """Yields the answers, the first after one run."""
         first = yield from self._play(_Draw(), FIRST_GRAIN if self.long else 0.0)
         self.waits = first.waits
-        if self.exact:
+        if self.exact or self._at_once(first):
             if self.long and first.ended:
                 yield self._answer([first], coarse=True)
                 finer = yield from self._play(_Draw(), 0.0)
@@ -311,6 +311,11 @@ class _Forecasting:
             else {key: course.waits[0][2] for key, course in run.timeline.courses.items() if course.waits}
         )
         return _Played(run.starts, why, self.budget > 0 or not run.awaited)
+
+    def _at_once(self, run: _Played) -> bool:
+        """Whether all start before anybody can end: every run is like this one."""
+        later = not self.long and all(not rest.known or rest.quantiles[0] > 0 for rest in self.rests.values())
+        return later and all(each.key in run.starts and run.starts[each.key].at == 0.0 for each in self.asked)
 
     def _coming(self, draw: _Draw) -> Iterator[Arrival]:
         """Yields who arrives in a run, as far as it is known how long such a workload runs. A long queue has a first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -126,6 +127,34 @@ def test_of_run_times_that_spread_the_start_is_an_interval() -> None:
     assert 100 <= first.p10 < 160 < first.p50 < 240 < first.p90 <= 300
     assert (told["b"].p90 or 0) > first.p90
     assert first.rests_on == "others"
+
+
+def test_what_starts_at_once_is_known_after_one_run() -> None:
+    found = put(state(cluster_queue("q", 2)), reserved("runs", 1, "q", since=START), *line("a"))
+    (arena,) = found.reservations.arenas
+    asked, spread = situation(found, arena, START), RunTime((100.0, 300.0), "others")
+    told = forecast(asked, lambda each, ran: spread)
+    assert (told.runs, told.final) == (1, True)
+    assert [told.starts[Key("ns", "a")].p10, told.starts[Key("ns", "a")].p90] == [0.0, 0.0]
+    over = RunTime((0.0, 300.0), "others")
+    assert forecast(asked, lambda each, ran: over).runs > 1, "the other may have ended by then"
+    put(found, workload("b", 1, created=9.0))
+    assert forecast(situation(found, arena, START), lambda each, ran: spread).runs > 1, "one of them waits"
+
+
+@settings(max_examples=60, deadline=None, phases=[Phase.generate])
+@given(worlds(), st.data())
+def test_one_run_says_of_those_that_start_at_once_what_many_say(lived: State, data: st.DataObject) -> None:
+    run_times = lambda each, ran: RunTime((10.0, 90.0), "others")  # noqa: E731
+    for arena in lived.reservations.arenas:
+        about = situation(lived, arena, START)
+        only = {each.key for each in about.waiting if data.draw(st.booleans())}
+        told = forecast(about, run_times, only=only)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(forecasts._Forecasting, "_at_once", lambda self, run: False)
+            many = forecast(about, run_times, only=only)
+        assert told.starts == many.starts
+        assert told.runs in (1, many.runs)
 
 
 def test_what_depends_on_an_unknown_run_time_is_unknown_and_nothing_else_is() -> None:
