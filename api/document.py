@@ -1,21 +1,14 @@
-"""JSON of objects that tenants write: what is nested too deep for the decoder is left out, and the rest is read.
-
-The API server takes documents of ten thousand levels, and everybody who may write an object can make one: the fields
-of ``metadata.managedFields`` are kept as they were sent. A decoder that refuses such an object would keep a reflector
-from all others of its kind.
+"""JSON of objects that tenants write: what is nested too deep for the decoder is left out, and the rest is read
+(``seiretsu.depth``). A decoder that refuses such an object would keep a reflector from all others of its kind.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
-DEEPEST: Final = 100
-"""So many levels are read of a document that the decoder cannot read: objects of Kubernetes have under thirty."""
-_TOKEN: Final = re.compile(rb'[^][{}"]*+(?:"(?:[^"\\]++|\\.)*+"[^][{}"]*+)*+([][{}]?)', re.DOTALL)
-"""Text and strings without brackets, and the bracket after them."""
+from seiretsu.depth import without_depths
 
 
 def loads(text: bytes | bytearray) -> Any:
@@ -26,21 +19,3 @@ def loads(text: bytes | bytearray) -> Any:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return orjson.loads(without_depths(bytes(text)))
-
-
-def without_depths(text: bytes) -> bytes:
-    """The same document with null for each value below the deepest level."""
-    kept, start, depth = [], 0, 0
-    for found in _TOKEN.finditer(text):
-        bracket = found[1]
-        if bracket in (b"{", b"["):
-            depth += 1
-            if depth == DEEPEST + 1:
-                kept.append(text[start : found.start(1)])
-                start = len(text)
-        elif bracket:
-            if depth == DEEPEST + 1:
-                kept.append(b"null")
-                start = found.end(1)
-            depth -= 1
-    return b"".join((*kept, text[start:]))

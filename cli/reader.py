@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
 import ssl
 import time
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from typing import NamedTuple, Self
 from urllib.parse import SplitResult, unquote, urlencode, urlsplit
 
 from api import names
+from api.document import loads
 from api.objects import Raw, Resource
 from cli.words import GIVEN
 from controller.kube.config import Connection
@@ -207,7 +207,7 @@ def _document(status: int, content_type: str, body: bytes) -> Raw:
     found: object = None
     if is_json(content_type):
         with contextlib.suppress(ValueError):
-            found = json.loads(body)
+            found = loads(body)
     if not isinstance(found, dict):
         raise Unintelligible(status, "Unintelligible", f"not a Kubernetes answer ({content_type or 'no type'})")
     return found

@@ -15,6 +15,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPSHandler, Request, build_opener
 
+from seiretsu.depth import without_depths
+
 Raw = dict[str, Any]
 
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -117,7 +119,7 @@ class Api:
         try:
             with self._opener.open(request, timeout=seconds + _SECONDS) as lines:
                 for line in lines:
-                    yield json.loads(line)
+                    yield document(line)
         except HTTPError as error:
             raise refusal(error.code, error.read()) from None
         except OSError as error:
@@ -137,11 +139,20 @@ class Api:
     def _call(self, method: str, path: str, body: Raw | None, query: Mapping[str, str]) -> Answer:
         try:
             with self._opener.open(self._request(method, path, body, query), timeout=_SECONDS) as response:
-                return Answer(json.loads(response.read()), warnings(response.headers.get_all("Warning") or ()))
+                return Answer(document(response.read()), warnings(response.headers.get_all("Warning") or ()))
         except HTTPError as error:
             raise refusal(error.code, error.read()) from None
         except (OSError, HTTPException) as error:
             raise UnreachableError(unreachable(self._url, error)) from error
+
+
+def document(text: bytes) -> Raw:
+    """The object in an answer, without what somebody has nested too deep in it."""
+    try:
+        found: Raw = json.loads(text)
+    except RecursionError:
+        found = json.loads(without_depths(text))
+    return found
 
 
 def unreachable(url: str, error: Exception) -> str:

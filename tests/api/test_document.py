@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.document import DEEPEST, loads, without_depths
+from api.document import loads
+from seiretsu.depth import DEEPEST, without_depths
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text()
 DOCUMENTS = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from api.objects import Resource
-from cli.reader import Reader
+from cli.reader import Reader, _document
 from controller.kube.config import Connection, StaticCredentials
 from controller.kube.errors import ApiError, Unauthorized, Unintelligible, Unreachable
 from tests.cli.api_server import EMPTY, Asked, Reply, refusal, serving
@@ -33,6 +33,13 @@ def test_all_pages_of_a_list_are_read_and_objects_have_their_kind() -> None:
     assert found == [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}} for name in "ab"]
     assert asked[0].path == "/api/v1/namespaces/team-a/pods"
     assert (asked[0].query["labelSelector"], asked[0].query["fieldSelector"]) == (["a=b"], ["metadata.name=x"])
+
+
+def test_an_object_that_is_nested_too_deep_hides_no_other() -> None:
+    deep = b'[{"f:a": ' * 2_500 + b"{}" + b"}]" * 2_500
+    text = b'{"items": [{"metadata": {"name": "deep", "managedFields": %s}}, {"metadata": {"name": "b"}}]}' % deep
+    found = _document(200, "application/json", text)
+    assert [each["metadata"]["name"] for each in found["items"]] == ["deep", "b"]
 
 
 def test_what_may_not_be_listed_is_none_and_what_is_not_served_is_empty() -> None:

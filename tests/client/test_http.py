@@ -11,7 +11,7 @@ from urllib.error import URLError
 
 import pytest
 
-from seiretsu.client.http import Api, ApiError, refusal, unreachable, warnings
+from seiretsu.client.http import Api, ApiError, document, refusal, unreachable, warnings
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,12 @@ from seiretsu.client.http import Api, ApiError, refusal, unreachable, warnings
 )
 def test_warnings_are_read_from_the_headers(headers: list[str], texts: tuple[str, ...]) -> None:
     assert warnings(headers) == texts
+
+
+def test_an_object_that_is_nested_too_deep_hides_no_other() -> None:
+    deep = b'[{"f:a": ' * 2_500 + b"{}" + b"}]" * 2_500
+    found = document(b'{"items": [{"name": "deep", "managedFields": %s}, {"name": "b"}]}' % deep)
+    assert [each["name"] for each in found["items"]] == ["deep", "b"]
 
 
 @pytest.mark.parametrize(
