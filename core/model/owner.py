@@ -10,11 +10,15 @@ import sys
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from api.names import Annotation
 
 
-class Owner(NamedTuple):
-    """The object that controls another one of its namespace, e.g. the Job of a Workload."""
+class Owner(Struct, frozen=True, order=True, gc=False, array_like=True):
+    """The object that controls another one of its namespace, e.g. the Job of a Workload. No tuple: a million of them
+    may be there, and as a Struct one is smaller and not looked at by the garbage collector.
+    """
 
     group: str
     kind: str

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from api import resources
 from api.objects import Raw
@@ -245,7 +246,7 @@ def test_the_workloads_of_an_owner_are_found_by_its_group_kind_and_name() -> Non
     caches.workloads.observe("ADDED", workload("of-nobody"))
     for number, owner in enumerate(OWNERS):
         assert [raw["metadata"]["name"] for raw in caches.workloads_of(owner)] == [f"w{number}"]
-    assert caches.workloads_of(OWNERS[0]._replace(namespace="other")) == ()
+    assert caches.workloads_of(structs.replace(OWNERS[0], namespace="other")) == ()
 
 
 def test_the_default_priority_class_is_the_global_one() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from core.actions import Patch
 from core.explain.analysis import explain
@@ -84,7 +85,7 @@ def test_a_slice_waits_for_the_difference_while_the_old_one_keeps_its_quota() ->
 @pytest.mark.parametrize(
     ("old", "fields"),
     [
-        (reserved("old", 4, "cq", owner=JOB), {"owner": JOB._replace(name="other")}),
+        (reserved("old", 4, "cq", owner=JOB), {"owner": structs.replace(JOB, name="other")}),
         (reserved("old", 4, "cq", owner=JOB), {"owner": None}),
         (reserved("old", 4, "elsewhere", owner=JOB), {}),
         (transitions.evicted(OLD, "Preempted", "", 1.0), {}),
