@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import BinaryIO, Final, TypeVar
@@ -109,10 +110,10 @@ class ForecastProcess:
         found = effects(before, after)
         self.send(Compared(found))
         was, then = (self._starts(about, question, question.seconds / 2) for about in (before, after))
-        equal = max(was.keys() & then.keys(), default=0)  # of as many runs: else chance would move starts
-        if equal:
-            found = with_forecasts(found, [was[equal]], [then[equal]])
-        self.send(Compared(found, starts=equal > 0, last=True))
+        pair = comparable(was, then)
+        if pair is not None:
+            found = with_forecasts(found, [pair[0]], [pair[1]])
+        self.send(Compared(found, starts=pair is not None, last=True))
 
     def _starts(self, about: Situation, question: Compare, seconds: float) -> dict[int, Forecast]:
         """Returns the answers that there are in so many seconds, by the number of their runs."""
@@ -169,6 +170,17 @@ class ForecastProcess:
         for part in encoded(message):
             self._write.write(part)
         self._write.flush()
+
+
+def comparable(was: Mapping[int, Forecast], then: Mapping[int, Forecast]) -> tuple[Forecast, Forecast] | None:
+    """Returns the best answers about two situations that chance does not tell apart, given by the number of their runs:
+    those of equally many runs. One that is final after one run is the same after any number. None if there are none.
+    """
+    last = [found[max(found)] for found in (was, then) if found]
+    if len(last) == 2 and any(each.final and each.runs == 1 for each in last):
+        return last[0], last[1]
+    equal = max(was.keys() & then.keys(), default=0)
+    return (was[equal], then[equal]) if equal else None
 
 
 def _put(there: dict[str, Value], name: str, value: Value | None) -> None:

@@ -7,7 +7,8 @@ and the start of all others is unknown. Nobody else arrives, unless the caller a
 these each run draws who arrives.
 
 Pure: the result follows from the arguments. The caller limits the time: ``forecast_in_steps`` pauses at every moment
-at which something happens, and returns a first answer after one run, then a better one after each pair of runs.
+at which something happens, and returns a first answer after one run, then a better one after each pair of runs. Where
+all start at once in the first run, no other one is played.
 """
 
 from __future__ import annotations
@@ -314,8 +315,12 @@ class _Forecasting:
 
     def _at_once(self, run: _Played) -> bool:
         """Whether all start before anybody can end: every run is like this one."""
-        later = not self.long and all(not rest.known or rest.quantiles[0] > 0 for rest in self.rests.values())
-        return later and all(each.key in run.starts and run.starts[each.key].at == 0.0 for each in self.asked)
+        none_ends = all(not rest.known or rest.quantiles[0] > 0 for rest in self.rests.values())
+        return (
+            none_ends
+            and not self.long
+            and all(each.key in run.starts and run.starts[each.key].at == 0.0 for each in self.asked)
+        )
 
     def _coming(self, draw: _Draw) -> Iterator[Arrival]:
         """Yields who arrives in a run, as far as it is known how long such a workload runs. A long queue has a first
