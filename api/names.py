@@ -30,9 +30,9 @@ JOB_WRITERS: Final = (FIELD_MANAGER, JOB_FIELD_MANAGER)
 LEADER_ELECTION_ID: Final = "c1f6bfd2.kueue.x-k8s.io"
 MULTIKUEUE_CONTROLLER: Final = "kueue.x-k8s.io/multikueue"
 PROVISIONING_REQUEST_CONTROLLER: Final = "kueue.x-k8s.io/provisioning-request"
-BUILT_IN_CHECKS: Final = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
-"""The controllers of AdmissionChecks that are part of Seiretsu: what they check runs in other clusters, or on nodes
-added for it.
+BUILT_IN_CONTROLLERS: Final = (MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER)
+"""The controllers of AdmissionChecks that are part of Seiretsu. Workloads that they check run in other clusters, or on
+nodes that are added for them.
 """
 DISPATCHER_ALL_AT_ONCE: Final = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 DISPATCHER_INCREMENTAL: Final = "kueue.x-k8s.io/multikueue-dispatcher-incremental"

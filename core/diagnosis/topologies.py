@@ -7,11 +7,11 @@ Separate from ``core.diagnosis.findings``, which has the other rules of ``seiret
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from api import quantity
-from api.names import BUILT_IN_CHECKS, Plural
+from api.names import BUILT_IN_CONTROLLERS, Plural
 from core.diagnosis.facts import Facts
 from core.diagnosis.finding import DiagnosisFinding
 from core.model import FlavorResource, Node, Raw, ResourceFlavor
@@ -29,13 +29,14 @@ def topologies(facts: Facts) -> Iterator[DiagnosisFinding]:
     known = {raw["metadata"]["name"]: decode.topology_object(raw) for raw in facts.of(Plural.TOPOLOGIES)}
     nodes = [decode.node(raw) for raw in facts.of("nodes")]
     placed = [flavor for flavor in flavors if flavor.topology_name in known]
+    quotas = _quotas(facts)
     for flavor in flavors:
         if flavor.topology_name not in known:
             yield _wrong(flavor, f"its Topology {flavor.topology_name!r} does not exist", "create it")
     for flavor in placed:
         levels = known[flavor.topology_name or ""].levels
         yield from _labels(flavor, levels, _of(flavor, nodes))
-        yield from _quota(flavor, facts, with_levels(_of(flavor, nodes), levels))
+        yield from _quota(flavor, quotas[flavor.name], with_levels(_of(flavor, nodes), levels))
     for one, other in combinations(placed, 2):
         labels = given_twice(one, other, known)
         both = [node for node in nodes if labels is not None and labels.items() <= node.labels.items()]
@@ -65,14 +66,8 @@ def _labels(flavor: ResourceFlavor, levels: Sequence[str], nodes: Sequence[Node]
             return
 
 
-def _quota(flavor: ResourceFlavor, facts: Facts, nodes: Sequence[Node]) -> Iterator[DiagnosisFinding]:
+def _quota(flavor: ResourceFlavor, quotas: Mapping[str, int], nodes: Sequence[Node]) -> Iterator[DiagnosisFinding]:
     """More quota than the nodes have: workloads that have quota wait for room."""
-    quotas: defaultdict[str, int] = defaultdict(int)
-    here = (raw for raw in facts.of(Plural.CLUSTER_QUEUES) if not _runs_elsewhere(raw, facts))
-    for raw in (*here, *facts.of(Plural.COHORTS)):
-        for cell, nominal in _nominal(raw):
-            if cell.flavor == flavor.name:
-                quotas[cell.resource] += nominal
     for resource, nominal, there in beyond_nodes(quotas, nodes):
         fact = f"{quantity.text(resource, nominal)} {resource} of quota, and its {counted_nodes(len(nodes))} have"
         yield _wrong(
@@ -82,11 +77,21 @@ def _quota(flavor: ResourceFlavor, facts: Facts, nodes: Sequence[Node]) -> Itera
         )
 
 
-def _runs_elsewhere(queue: Raw, facts: Facts) -> bool:
-    """Whether the workloads of a ClusterQueue run in other clusters, or on nodes that are added for them."""
-    names = {rule.name for rule in decode.cluster_queue(queue).checks}
-    checks = (raw for raw in facts.of(Plural.ADMISSION_CHECKS) if raw["metadata"]["name"] in names)
-    return any((raw.get("spec") or {}).get("controllerName") in BUILT_IN_CHECKS for raw in checks)
+def _quotas(facts: Facts) -> defaultdict[str, defaultdict[str, int]]:
+    """The quota by flavor and resource of all Cohorts, and all ClusterQueues whose workloads run here."""
+    built_in = {
+        raw["metadata"]["name"]
+        for raw in facts.of(Plural.ADMISSION_CHECKS)
+        if (raw.get("spec") or {}).get("controllerName") in BUILT_IN_CONTROLLERS
+    }
+    found: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for raw in (*facts.of(Plural.CLUSTER_QUEUES), *facts.of(Plural.COHORTS)):
+        strategy = (raw.get("spec") or {}).get("admissionChecksStrategy") or {}
+        elsewhere = [rule for rule in strategy.get("admissionChecks") or () if rule["name"] in built_in]
+        for cell, nominal in _nominal(raw):
+            if not any(cell.flavor in (rule.get("onFlavors") or (cell.flavor,)) for rule in elsewhere):
+                found[cell.flavor][cell.resource] += nominal
+    return found
 
 
 def _nominal(raw: Raw) -> Iterator[tuple[FlavorResource, int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from api import quantity
-from api.names import BUILT_IN_CHECKS
+from api.names import BUILT_IN_CONTROLLERS
 from core.devices.extended import IMPLICIT
 from core.devices.inventory import Inventory
 from core.feedback import capacity
@@ -65,8 +65,14 @@ class _Pods:
 
 def present(queue: ClusterQueue, lookup: Lookup) -> bool:
     """Whether there are nodes, on which the workloads of a ClusterQueue must run: not where they get others."""
-    checks = (lookup.admission_check(rule.name) for rule in queue.checks)
-    return lookup.has_nodes() and not any(each and each.controller_name in BUILT_IN_CHECKS for each in checks)
+    return lookup.has_nodes() and runs_here(queue, lookup)
+
+
+def runs_here(queue: ClusterQueue, lookup: Lookup, flavor: str = "") -> bool:
+    """Whether no check of a ClusterQueue, or none of its checks of a flavor, brings its workloads to other nodes."""
+    asked = (rule for rule in queue.checks if not flavor or not rule.on_flavors or flavor in rule.on_flavors)
+    checks = (lookup.admission_check(rule.name) for rule in asked)
+    return not any(each and each.controller_name in BUILT_IN_CONTROLLERS for each in checks)
 
 
 def no_labels(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:

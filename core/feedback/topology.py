@@ -398,14 +398,14 @@ def _sharing(flavor: ResourceFlavor, topologies: Mapping[str, Topology], lookup:
 
 
 def quota_beyond_nodes(change: Change[ClusterQueue], lookup: Lookup) -> Iterable[str]:
-    """More quota of a flavor with a topology, in all ClusterQueues and Cohorts, than its nodes have. Nothing about
-    resources that no node has: another rule is about them.
+    """More quota of a flavor with a topology than its nodes have: in all Cohorts, and all ClusterQueues whose workloads
+    run on these nodes. Nothing about resources that no node has: another rule is about them.
     """
     kind, queue = lookup.state.placement, change.new
-    if kind is None or queue is None or not nodes.present(queue, lookup):
+    if kind is None or queue is None or not lookup.has_nodes():
         return
     for name in sorted({fr.flavor for fr in queue.quotas}):
-        flavor = lookup.flavor(name)
+        flavor = lookup.flavor(name) if nodes.runs_here(queue, lookup, name) else None
         topology = kind.topologies.get(flavor.topology_name or "") if flavor is not None else None
         if flavor is None or topology is None:
             continue
@@ -429,7 +429,7 @@ def _quotas(queue: ClusterQueue, flavor: str, lookup: Lookup) -> Mapping[str, in
     others = [
         each.quotas
         for name, each in reservations.cluster_queues.items()
-        if name != queue.name and nodes.present(each, lookup)
+        if name != queue.name and nodes.runs_here(each, lookup, flavor)
     ]
     for quotas in (*others, *(each.quotas for each in reservations.cohorts.values())):
         for resource in found:
@@ -464,7 +464,8 @@ QUEUE_RULES: Final[tuple[Rule[Change[ClusterQueue]], ...]] = (
     ),
     Rule(
         "quota-beyond-nodes",
-        "All ClusterQueues and Cohorts together have more quota of a flavor with a topology than its nodes have.",
+        "The Cohorts, and the ClusterQueues whose workloads run on nodes of this cluster, together have more quota of a"
+        " flavor with a topology than its nodes have.",
         quota_beyond_nodes,
         example='flavor "tas" has 100 cpu of quota, and its 6 nodes have 24: workloads within the quota wait for room;'
         " lower it",

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 
 from api import quantity
-from api.names import BUILT_IN_CHECKS, PreemptionPolicy
+from api.names import BUILT_IN_CONTROLLERS, PreemptionPolicy
 from core.feedback import capacity
 from core.feedback.change import workloads
 from core.feedback.elsewhere import elsewhere
@@ -231,7 +231,7 @@ def inactive_because(check: AdmissionCheck, lookup: Lookup) -> str:
     message = " ".join(message.split())
     if cluster:
         return f'MultiKueueCluster "{shortened(cluster)}": {message}'
-    return message or ("not checked yet" if check.controller_name in BUILT_IN_CHECKS else "")
+    return message or ("not checked yet" if check.controller_name in BUILT_IN_CONTROLLERS else "")
 
 
 def check_pending(job: Submission, queue: ClusterQueue, lookup: Lookup) -> Iterable[str]:

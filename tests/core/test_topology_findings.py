@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from api.names import BUILT_IN_CHECKS
+from api.names import BUILT_IN_CONTROLLERS
 from api.objects import Raw
 from core.diagnosis.facts import Facts
 from core.diagnosis.topologies import topologies
@@ -81,13 +81,18 @@ def test_flavors_that_share_nodes_by_hostname_know_of_each_other() -> None:
     assert found(resourceflavors=[flavor(), flavor("other")]) == []
 
 
-@pytest.mark.parametrize("controller", BUILT_IN_CHECKS)
+@pytest.mark.parametrize("controller", BUILT_IN_CONTROLLERS)
 def test_quota_of_what_runs_elsewhere_is_not_compared_with_nodes(controller: str) -> None:
     far = queue("16500m") | {"metadata": {"name": "far"}}
     far["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "elsewhere"}]}
     check = {"metadata": {"name": "elsewhere"}, "spec": {"controllerName": controller}}
     assert found(clusterqueues=[far], admissionchecks=[check]) == []
     assert found(clusterqueues=[far], admissionchecks=[]) != []
+    (rule,) = far["spec"]["admissionChecksStrategy"]["admissionChecks"]
+    rule["onFlavors"] = ["spot"]
+    assert found(clusterqueues=[far], admissionchecks=[check]) != [], "workloads with another flavor run here"
+    rule["onFlavors"] = ["gpu"]
+    assert found(clusterqueues=[far], admissionchecks=[check]) == []
 
 
 def test_nodes_without_a_level_do_not_count_for_quota() -> None:

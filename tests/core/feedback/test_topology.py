@@ -7,7 +7,8 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -477,6 +478,9 @@ def test_more_quota_than_the_nodes_have() -> None:
     lookup.state.set_cluster_queue("far", far)
     lookup.state.set_admission_check("elsewhere", AdmissionCheck("elsewhere", MULTIKUEUE_CONTROLLER, active=True))
     assert beyond(team(24), lookup) == []
+    spot = msgspec.structs.replace(far, checks=(CheckRule("elsewhere", frozenset({"spot"})),))
+    lookup.state.set_cluster_queue("far", spot)
+    assert beyond(team(24), lookup) != [], "workloads with another flavor run here"
     lookup.state.set_cluster_queue("far", None)
     lookup.state.set_cohort("all", decode.cohort({"metadata": {"name": "all"}, "spec": team_quota(10)}))
     assert beyond(team(20), lookup) == [f"{fact.replace('124', '30')}; lower it"]
@@ -495,8 +499,16 @@ def test_quota_is_not_compared_with_nodes_that_come_later_lack_a_level_or_do_not
     assert beyond(team(100), world(manifests(*SHORT), nodes=[silent], topology=True)) == []
 
 
+USED = count(1000)
+"""Of a node, by others: no two tests use the same."""
+
+
+@cache
 def many(racks_: int) -> Lookup:
-    """So many racks of 64 nodes, in blocks of 10, each node with memory of its own size; answers as in `serve`."""
+    """So many racks of 64 nodes, in blocks of 10, each node with memory of its own size; answers as in `serve`.
+
+    It takes a second to make.
+    """
     there = [
         Node(
             f"n{number:05}",
@@ -552,7 +564,7 @@ def test_a_warning_does_not_cost_more_with_more_nodes(submitted: Callable[[], Su
     for racks_ in (10, 100):
         lookup = many(racks_)
         of_job(submitted(), lookup)  # the first of its shape counts all nodes
-        lookup.state.set_other_pods("n00005", {"cpu": 1000, "pods": 1})
+        lookup.state.set_other_pods("n00005", {"cpu": next(USED), "pods": 1})
         costs.append(calls(partial(judged, submitted, lookup)))
     assert costs[1] < costs[0] + 1000, costs  # 5,760 nodes more; an order of racks is followed, not made
 
