@@ -201,7 +201,7 @@ def main() -> None:
     chosen = parser.parse_args()
     exit_on_sigterm()
     print(f"one tenant makes {chosen.changes:g} changes a minute for {chosen.seconds:g} s, another one creates Jobs")
-    with measured(chosen, by_token=True) as (kubeconfig, pids):
+    with measured(chosen, as_account=True) as (kubeconfig, pids):
         found = uvloop.run(measure(kubeconfig, pids, chosen.changes, chosen.seconds))
     report.save({"processors": os.cpu_count(), "load average": os.getloadavg()[0], **found}, chosen.json)
     show(found)

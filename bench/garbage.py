@@ -222,8 +222,8 @@ async def run(kubeconfig: Path, url: str, pid: int, chosen: argparse.Namespace) 
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-    lies = orjson.loads(await asyncio.to_thread(_read, f"{url}/told"))
-    return {"before": before, "during": during, "told": lies, "failed": admissions.failed}
+    lies = orjson.loads(await asyncio.to_thread(_read, f"{url}/counts"))
+    return {"before": before, "during": during, "lies": lies, "failed": admissions.failed}
 
 
 def _read(url: str) -> bytes:
@@ -289,7 +289,7 @@ def main() -> int:
             )
         ],
     )
-    report.table("lies told", ("", "times"), sorted(found["told"].items()))
+    report.table("lies told", ("", "times"), sorted(found["lies"].items()))
     for each in (broken := unkept(found)):
         print(each)
     return 1 if broken else 0

@@ -2,8 +2,8 @@
 part of its calls, wrongly. Each minute has another lie.
 
 ``python -m bench.lies`` serves on a free port of 127.0.0.1, prints the port, and tells only the truth until ``POST
-/begin``. ``GET /told`` returns how often each lie was told. It is a process of its own, so that its memory is not that
-of who is lied to.
+/begin``. ``GET /counts`` returns how often each lie was told. It is a process of its own, so that its memory is not
+that of who is lied to.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class Liar:
         if call.path == "/begin":
             self.since = time.monotonic()
             await call.answer(b"{}")
-        elif call.path == "/told":
+        elif call.path == "/counts":
             await call.answer(orjson.dumps(self.lies))
         elif self.since and random.random() < SHARE:
             name, lie = LIES[int((time.monotonic() - self.since) / LIE_SECONDS) % len(LIES)]

@@ -22,11 +22,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def measured(chosen: argparse.Namespace, *, by_token: bool = False) -> Iterator[tuple[Path, dict[str, int]]]:
+def measured(chosen: argparse.Namespace, *, as_account: bool = False) -> Iterator[tuple[Path, dict[str, int]]]:
     """Context in which the chosen controller runs: the kubeconfig of the bench, and the processes to measure, by name.
 
-    ``by_token``: on a new control plane the bench is not the administrator with a certificate, but a service account,
-    like the controller.
+    ``as_account``: on a new control plane the bench is a service account, like the controller, and not the
+    administrator, for whom the API server has no limits.
     """
     own = {"bench": os.getpid()}
     if chosen.kubeconfig:
@@ -40,13 +40,11 @@ def measured(chosen: argparse.Namespace, *, by_token: bool = False) -> Iterator[
         with served(token, scratch, *(("--config", str(chosen.config)) if chosen.config else ())) as process:
             print(f"seiretsu serve --install on {os.cpu_count()} processors; {note}", flush=True)
             pids = {"controller": process.pid} | report.pids_of(plane) | own
-            yield token if by_token else plane.kubeconfig, pids
+            yield token if as_account else plane.kubeconfig, pids
 
 
 def with_token(plane: ControlPlane, scratch: Path) -> Path:
-    """Returns a kubeconfig of a service account with all rights. As in a cluster a controller then writes with a token,
-    which the API server caches; it verifies a client certificate in each call.
-    """
+    """Returns a kubeconfig of a service account with all rights: as in a cluster a controller writes with its token."""
     binding = ("clusterrolebinding", "bench", "--clusterrole=cluster-admin", "--serviceaccount=default:default")
     plane.kubectl("create", *binding, check=True)
     token = plane.kubectl("create", "token", "default", "-n", "default", "--duration=24h", check=True).stdout.strip()

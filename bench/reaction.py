@@ -135,7 +135,7 @@ def main() -> None:
     add_options(parser)
     chosen = parser.parse_args()
     exit_on_sigterm()
-    with measured(chosen, by_token=True) as (kubeconfig, _):
+    with measured(chosen, as_account=True) as (kubeconfig, _):
         found = uvloop.run(measure(kubeconfig, chosen.times, chosen.pods))
     report.save({"processors": os.cpu_count(), "load average": os.getloadavg()[0], "ms": found}, chosen.json)
     keys = ("calls", "p50", "p99", "longest")

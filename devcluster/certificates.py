@@ -1,4 +1,4 @@
-"""Keys and certificates of a control plane: one authority, a serving certificate, a client certificate a component."""
+"""Keys and certificates of a control plane: one authority, a serving certificate, client certificates."""
 
 from __future__ import annotations
 

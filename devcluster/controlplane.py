@@ -37,6 +37,8 @@ START_SECONDS = 180.0
 STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 _PORT_ATTEMPTS = 5
+ADMINISTRATORS = ("system:masters",)
+"""The groups of the administrator, who has a certificate, too (`admin.crt`): for what must work with one."""
 _PROGRAMS = (ETCD, APISERVER, CONTROLLER_MANAGER, SCHEDULER, KWOK, "kubectl")
 
 
@@ -240,18 +242,19 @@ class ControlPlane:
         return self._run(APISERVER, [*components.apiserver(program, self.layout, self.ports), *self.spec.apiserver])
 
     def _write_files(self) -> None:
-        """Certificates, kubeconfigs and configurations, while etcd is starting."""
+        """Certificates, tokens, kubeconfigs and configurations, while etcd is starting."""
         pki = self.layout.pki
         authority = Authority(f"{self.spec.name} authority")
         authority.pair.write(pki / "ca")
         authority.server("localhost", "127.0.0.1", *components.SERVICE_HOSTS).write(pki / "apiserver")
         authority.client("front-proxy-client").write(pki / "front-proxy-client")
+        authority.client("admin", *ADMINISTRATORS).write(pki / "admin")
         private, public = signing_key()
         write_private(pki / "service-account.key", private)
         (pki / "service-account.pub").write_bytes(public)
         users = {
-            self.layout.kubeconfig: User("admin", ("system:masters",)),
-            self.layout.config(KWOK): User("kwok", ("system:masters",)),
+            self.layout.kubeconfig: User("admin", ADMINISTRATORS),
+            self.layout.config(KWOK): User("kwok", ADMINISTRATORS),
             self.layout.config(CONTROLLER_MANAGER): User("system:kube-controller-manager"),
             self.layout.directory / "scheduler.kubeconfig": User("system:kube-scheduler"),
         }

@@ -9,8 +9,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import kubernetes
 import pytest
 
 from api.objects import Key, Raw, Resource
@@ -33,6 +35,7 @@ from controller.kube.events import EventSender, ObjectReference
 from controller.kube.reflector import Reflector
 from controller.kube.store import Store, verbatim
 from devcluster.controlplane import ControlPlane, Spec
+from seiretsu.client.http import Api
 from tests.eventually import PATIENCE, eventually
 from tests.faults import Answer, BlackHole, Fault, FaultProxy, Reset, html, proxied, throttled
 
@@ -121,6 +124,22 @@ async def test_a_long_list_comes_in_pages_and_each_item_says_what_it_is(client: 
     assert [item["metadata"]["name"] for item in listed["items"]] == names
     assert {(item["apiVersion"], item["kind"]) for item in listed["items"]} == {("v1", "ConfigMap")}
     assert client.requests["list", "configmaps"] == 3
+
+
+async def test_whose_kubeconfig_has_a_certificate_is_known_by_it(plane: ControlPlane, tmp_path: Path) -> None:
+    """As those of kubeadm and kind have; on these control planes users have tokens."""
+    raw = json.loads(plane.kubeconfig.read_text())
+    certificate = plane.layout.pki / "admin"
+    files = {"client-certificate": f"{certificate}.crt", "client-key": f"{certificate}.key"}
+    raw["users"] = [{"name": user["name"], "user": files} for user in raw["users"]]
+    (tmp_path / "kubeconfig").write_text(json.dumps(raw))
+    async with Client(config.load(tmp_path / "kubeconfig")) as client:
+        assert (await client.list(NAMESPACES))["items"]
+    official = kubernetes.client.Configuration()
+    await asyncio.to_thread(
+        kubernetes.config.load_kube_config, str(tmp_path / "kubeconfig"), client_configuration=official
+    )
+    assert (await asyncio.to_thread(Api.of(official).get, "/api/v1/namespaces"))["items"]
 
 
 async def test_unauthenticated_and_unauthorized_clients_get_different_errors(
