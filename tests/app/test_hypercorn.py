@@ -10,7 +10,8 @@ OURS = ("api", "core", "controller", "webhook", "certs", "operations", "app", "c
 
 def imports_hypercorn(path: Path) -> bool:
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)) if "hypercorn" in text else ():
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
