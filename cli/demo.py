@@ -381,7 +381,7 @@ def show(demo: Demo) -> None:
 
 
 def command(
-    stay: Annotated[bool, typer.Option("--stay", help="Leave everything running, and tell how to use it.")] = False,
+    stay: Annotated[bool, typer.Option("--stay", help="Leave everything running, and print how to use it.")] = False,
     name: Annotated[str, typer.Option(help="With --stay: the cluster's name.")] = "demo",
     kubeconfig: Annotated[
         Path | None,

@@ -75,7 +75,7 @@ def command(
         typer.Option("--namespace", "-n", metavar="NAMESPACE,...", help="In which namespaces; may be repeated."),
     ] = None,
     queue_label: Annotated[
-        str, typer.Option("--queuelabel", metavar="LABEL", help="The label whose value tells the LocalQueue.")
+        str, typer.Option("--queuelabel", metavar="LABEL", help="The label whose value chooses the LocalQueue.")
     ] = "",
     queue_mapping: Annotated[
         list[str] | None,

@@ -57,7 +57,9 @@ REFUSED_SECONDS, LONGEST_REFUSED_SECONDS = 0.05, 30.0
 """How long a workload is not decided after its second consecutive refusal; doubles with each further one."""
 LONGEST_CALL_SECONDS = 60.0
 """An API server ends a call after this time (its ``--request-timeout``): a write that was not answered may happen until
-then, as long as its object has the version that it was sent for. It is sent again for as long, then only read.
+then, also after a read that does not show it, as long as its object has the version that it was sent for. It is sent
+again for as long, then only read, and withdrawn this time after it was sent last. A new leader does not know of writes
+that the one before had under way: such a write would have to be made more than 15 s after it was sent.
 """
 EDITS_SECONDS = 1.0
 """Edits of quota in quick succession are handled together, once in this time; the first one immediately."""
