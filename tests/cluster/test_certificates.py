@@ -239,6 +239,7 @@ async def test_a_lost_bundle_is_restored_when_the_watch_reports_it(
         await restored(client, one.bundle)
         await client.patch(CRDS, CONVERTED[0], "", lost)
         await restored(client, one.bundle)
+    await eventually(lambda: one.writes >= 6)  # the last write may be seen before its answer
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
