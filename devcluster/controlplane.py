@@ -259,8 +259,9 @@ class ControlPlane:
             self.layout.directory / "scheduler.kubeconfig": User("system:kube-scheduler"),
         }
         write_private(self.layout.tokens, components.tokens(users.values()).encode())
+        certificate = authority.pair.certificate
         for path, user in users.items():
-            text = components.kubeconfig(self.spec.name, self.ports, authority.pair.certificate, user)
+            text = components.kubeconfig(self.spec.name, self.ports, certificate, user)
             write_private(path, text.encode())
         configuration = components.scheduler_configuration(self.layout.directory / "scheduler.kubeconfig")
         self.layout.config(SCHEDULER).write_text(configuration)

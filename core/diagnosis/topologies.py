@@ -86,10 +86,9 @@ def _quotas(facts: Facts) -> defaultdict[str, defaultdict[str, int]]:
     }
     found: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for raw in (*facts.of(Plural.CLUSTER_QUEUES), *facts.of(Plural.COHORTS)):
-        strategy = (raw.get("spec") or {}).get("admissionChecksStrategy") or {}
-        elsewhere = [rule for rule in strategy.get("admissionChecks") or () if rule["name"] in built_in]
+        elsewhere = [rule for rule in decode.check_rules(raw) if rule.name in built_in]
         for cell, nominal in _nominal(raw):
-            if not any(cell.flavor in (rule.get("onFlavors") or (cell.flavor,)) for rule in elsewhere):
+            if not any(rule.concerns(cell.flavor) for rule in elsewhere):
                 found[cell.flavor][cell.resource] += nominal
     return found
 

@@ -70,7 +70,7 @@ def present(queue: ClusterQueue, lookup: Lookup) -> bool:
 
 def runs_here(queue: ClusterQueue, lookup: Lookup, flavor: str = "") -> bool:
     """Whether no check of a ClusterQueue, or none of its checks of a flavor, brings its workloads to other nodes."""
-    asked = (rule for rule in queue.checks if not flavor or not rule.on_flavors or flavor in rule.on_flavors)
+    asked = (rule for rule in queue.checks if not flavor or rule.concerns(flavor))
     checks = (lookup.admission_check(rule.name) for rule in asked)
     return not any(each and each.controller_name in BUILT_IN_CONTROLLERS for each in checks)
 

@@ -315,12 +315,9 @@ class _Forecasting:
 
     def _at_once(self, run: _Played) -> bool:
         """Whether all start before anybody can end: every run is like this one."""
-        none_ends = all(not rest.known or rest.quantiles[0] > 0 for rest in self.rests.values())
-        return (
-            none_ends
-            and not self.long
-            and all(each.key in run.starts and run.starts[each.key].at == 0.0 for each in self.asked)
-        )
+        if self.long or any(each.key not in run.starts or run.starts[each.key].at for each in self.asked):
+            return False
+        return all(not rest.known or rest.quantiles[0] > 0 for rest in self.rests.values())
 
     def _coming(self, draw: _Draw) -> Iterator[Arrival]:
         """Yields who arrives in a run, as far as it is known how long such a workload runs. A long queue has a first

@@ -91,6 +91,10 @@ class CheckRule(Struct, frozen=True, gc=False):
     name: str
     on_flavors: frozenset[str] = frozenset()
 
+    def concerns(self, flavor: str) -> bool:
+        """Whether workloads with this flavor need it."""
+        return not self.on_flavors or flavor in self.on_flavors
+
 
 class Parameters(Struct, frozen=True, gc=False):
     """A reference to the object with the parameters of an AdmissionCheck."""

@@ -174,7 +174,6 @@ def cluster_queue(raw: Raw) -> model.ClusterQueue:
     """A ClusterQueue."""
     spec, metadata = raw.get("spec") or {}, raw["metadata"]
     fungibility = spec.get("flavorFungibility") or {}
-    checks = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or []
     return model.ClusterQueue(
         name=metadata["name"],
         uid=metadata.get("uid", ""),
@@ -195,7 +194,7 @@ def cluster_queue(raw: Raw) -> model.ClusterQueue:
             preference=fungibility.get("preference") or "",
         ),
         preemption=_preemption(spec.get("preemption") or {}),
-        checks=tuple(CheckRule(check["name"], frozenset(check.get("onFlavors") or [])) for check in checks),
+        checks=check_rules(raw),
         stop_policy=model.StopPolicy(spec.get("stopPolicy") or names.StopPolicy.NONE),
         weight=_weight(spec),
         admission_mode=(spec.get("admissionScope") or {}).get("admissionMode") or "",
@@ -203,6 +202,12 @@ def cluster_queue(raw: Raw) -> model.ClusterQueue:
         deleting="deletionTimestamp" in metadata,
         generation=metadata.get("generation", 0),
     )
+
+
+def check_rules(queue: Raw) -> tuple[CheckRule, ...]:
+    """The AdmissionChecks that a ClusterQueue asks for."""
+    found = ((queue.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+    return tuple(CheckRule(check["name"], frozenset(check.get("onFlavors") or [])) for check in found)
 
 
 def local_queue(raw: Raw) -> model.LocalQueue:
