@@ -17,19 +17,23 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from api.objects import Key, Raw
+from controller.kube.client import Client
+from controller.kube.events import EventSender, ObjectReference
 from controller.kube.flow import limits
 from controller.kube.flow.budget import Budget
+from controller.kube.flow.decisions import Decisions
 from controller.kube.flow.precedence import Precedence
 from controller.kube.flow.pressure import Pressure
 from controller.kube.flow.throttle import Throttle
-from controller.scheduling.scheduler import DECIDED_WRITES
+from controller.kube.workqueue import WorkQueue
 
 WRITE, CREATE, STATUS = 0.007, 0.010, 0.005
 """Seconds of one processor for a write of the controller, for a client's create, and for the status of a queue."""
-ON_THE_WAY = 0.003
-"""Seconds of a call that take no processor of the server."""
+ON_THE_WAY, FAR = 0.003, 0.1
+"""Seconds of a call that take no processor of the server, near and far away."""
 Figures = dict[str, float]
 Play = Callable[[], Coroutine[Any, Any, Figures]]
 
@@ -56,8 +60,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class Server:
     """Two processors; each call takes its seconds of one of them, times ``slow``."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_the_way: float = ON_THE_WAY) -> None:
         self.slow = 1.0
+        self._on_the_way = on_the_way
         self._free = [0.0, 0.0]
 
     async def call(self, seconds: float) -> float:
@@ -66,7 +71,7 @@ class Server:
         begins = max(now, self._free[0])
         ends = begins + seconds * self.slow
         heapq.heapreplace(self._free, ends)
-        await asyncio.sleep(ends - now + ON_THE_WAY)
+        await asyncio.sleep(ends - now + self._on_the_way)
         return _now() - now
 
     def stall(self, seconds: float) -> None:
@@ -112,7 +117,7 @@ class _Creates:
         self.precedence = Precedence(_now)
         self.creates: list[float] = []
         self.writes: list[float] = []
-        self._decided = asyncio.Semaphore(DECIDED_WRITES)
+        self._decided = asyncio.Semaphore(limits.DECIDED_WRITES)
         self._controller: set[asyncio.Task[None]] = set()
         self._waited = waited
 
@@ -493,20 +498,142 @@ async def _refused_once() -> Figures:
 
 async def _far_away() -> Figures:
     """An idle API server whose answers need 100 ms on the way, and the statuses of thirty queues."""
-    world = _Statuses()
+    world, server = _Statuses(), Server(FAR)
     written = 0
 
     async def status() -> None:
         nonlocal written
         async with world.budget.turn("lane"):
-            await asyncio.sleep(0.1)
-            await world.server.call(STATUS)
+            await server.call(STATUS)
         written += 1
 
     async with asyncio.TaskGroup() as group:
         for _ in range(30):
             group.create_task(_again(10.0, status))
     return {"statuses a second": written / 10.0}
+
+
+class _Cycles:
+    """Cycles of decisions, one for each of forty ClusterQueues, without admission calls. ``ages`` are the seconds from
+    each decision to its answer, ``unwritten`` how many decisions each cycle found that were not written.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.decisions = Decisions(clock=_now)
+        self.ages: list[float] = []
+        self.unwritten: list[int] = []
+        self.began: list[float] = []
+        self.lost: set[Key] = set()
+        """The decisions whose writes are answered after ten seconds."""
+        self._at: dict[Key, float] = {}
+
+    async def over(self, until: float, *, contended: bool, seconds: float = 0.02) -> None:
+        """Begins cycles, each of which takes so long, until a time; decisions that are not written then are not."""
+        writers = asyncio.create_task(self.decisions.run(limits.DECIDED_WRITES, self._write))
+        for number in itertools.count():
+            self.unwritten.append(self.decisions.outstanding)
+            self.began.append(_now())
+            await asyncio.sleep(seconds)
+            for queue in range(40):
+                key = Key(f"tenant-{queue}", str(number))
+                self._at[key] = _now()
+                self.decisions.add(key)
+            await self.decisions.written(contended=contended)
+            if _now() >= until:
+                break
+        writers.cancel()
+        await asyncio.gather(writers, return_exceptions=True)
+
+    async def _write(self, key: Key) -> None:
+        await self.server.call(WRITE)
+        if key in self.lost:
+            await asyncio.sleep(10.0)
+        self.ages.append(_now() - self._at[key])
+
+
+async def _decides(on_the_way: float) -> Figures:
+    """Ten seconds of cycles with forty decisions each, beside 40 creates a second; the answers of the API server need
+    so many seconds on the way.
+    """
+    world = _Cycles(Server(on_the_way))
+    creates: list[float] = []
+
+    async def create(_number: int) -> None:
+        creates.append(await world.server.call(CREATE))
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_every(1 / 40, 10.0, create))
+        group.create_task(world.over(10.0, contended=False))
+    return {
+        "decisions a second": len(world.ages) / 10.0,
+        "age of a decision ms": 1000 * statistics.mean(world.ages),
+        "create p99 ms": 1000 * _p99(creates),
+    }
+
+
+async def _waits_for_writes() -> Figures:
+    """Forty workloads wait for quota, of an API server that takes 1.4 s for their decisions; then of a quick one, which
+    does not answer one write for ten seconds.
+    """
+    slow = _Cycles(Server())
+    slow.server.slow = 10.0
+    await slow.over(20.0, contended=True)
+    hangs = _Cycles(Server())
+    hangs.lost.add(Key("tenant-7", "3"))
+    await hangs.over(_now() + 10.0, contended=True)
+    pauses = [later - sooner for sooner, later in itertools.pairwise(hangs.began)]
+    return {"decisions that a cycle finds unwritten": max(slow.unwritten), "longest pause s": max(pauses)}
+
+
+async def _reasons() -> Figures:
+    """300 workloads begin to wait, at an idle API server whose answers need 100 ms on the way."""
+    world, server = _Statuses(), Server(FAR)
+    reasons, ended = WorkQueue[Key]("reasons", clock=_now), 0.0
+
+    async def write(key: Key) -> None:
+        nonlocal ended
+        async with world.budget.turn("wait-reasons"):
+            await server.call(WRITE)
+        ended = _now()
+
+    for number in range(300):
+        reasons.add(Key("tenant", str(number)))
+    reasons.close()
+    await reasons.run(limits.REASONS_AT_ONCE, write)
+    return {"reasons a second": 300 / ended}
+
+
+class _EventServer:
+    """What the sender of events calls: the API server behind throttle and precedence."""
+
+    def __init__(self, world: _Creates) -> None:
+        self.throttle, self.precedence = Throttle(clock=_now), world.precedence
+        self._server = world.server
+
+    async def create(self, _resource: object, body: Raw, namespace: str) -> Raw:
+        """One event."""
+        await self.throttle.take()
+        async with self.precedence.turn(namespace):
+            await self._server.call(WRITE)
+        return body
+
+
+async def _events_give_way() -> Figures:
+    """50 jobs a second for ten seconds, and 500 events that wait to be sent."""
+    world = _Creates()
+    server = _EventServer(world)
+    throttle, budget = Throttle(50.0, 100, clock=_now), Budget(Pressure(_now), clock=_now)
+    sender = EventSender(cast(Client, server), throttle=throttle, budget=budget, clock=_now)
+    for number in range(500):
+        about = ObjectReference("batch/v1", "Job", f"tenant-{number % 5}", f"job-{number}", str(number))
+        sender.record(about, "Normal", "Started", "Admitted", component="seiretsu")
+    sending = asyncio.create_task(sender.run())
+    await world.over(_every(1 / 50, 10.0, world.create))
+    sent = sender.sent
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    return {"events a second": sent / 10.0, "create p99 ms": 1000 * _p99(world.creates)}
 
 
 class Question(NamedTuple):
@@ -518,6 +645,9 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
+    Question("DECIDED_WRITES", partial(_decides, FAR), ("decisions a second", "create p99 ms")),
+    Question("UNWRITTEN", partial(_decides, ON_THE_WAY), ("decisions a second", "age of a decision ms")),
+    Question("CONTENDED_SECONDS", _waits_for_writes, ("decisions that a cycle finds unwritten", "longest pause s")),
     Question("SLOWEST_SHARE", _refuses_all, ("asked a second", "whole rate after s")),
     Question("SPARE_SHARE", _events, ("events a second", "write p99 s")),
     Question("HALVED_ONCE_SECONDS", _storm, ("refused a second", "passed a second")),
@@ -535,11 +665,13 @@ QUESTIONS = (
     Question("HIGHEST_IDLE_SECONDS", partial(_starts_busy, 5.0), ("interval ms where a write takes 35 ms",)),
     Question("UNIT_SECONDS", partial(_beside_others, 10), ("idle: statuses a second", "busy: statuses a second")),
     Question("DEFERRED_AT_ONCE", _far_away, ("statuses a second",)),
+    Question("REASONS_AT_ONCE", _reasons, ("reasons a second",)),
     Question("BUSY_SECONDS", _soon, ("with soon a second", "admissions a second")),
     Question("IN_A_ROW", _soon, ("with soon a second", "others a second")),
     Question("MANY_CALLS", _calls_begin, ("20 jobs a second count as many, %", "50, %")),
     Question("CROWDED_SECONDS", _crowded, ("statuses a second", "create p99 ms")),
     Question("URGENT_SECONDS", _admissions, ("busy: statuses a second", "busy: admissions a second")),
+    Question("GIVE_WAY_SECONDS", _events_give_way, ("events a second", "create p99 ms")),
     Question("LONGEST_SECONDS", partial(_beside_others, 60), ("busy: statuses a second",)),
 )
 
@@ -606,7 +738,7 @@ server does with the values as they are is measured by `bench.contention`, `benc
 ([performance.md](performance.md)), and `controller/kube/flow/limits.py` says which of them set a figure.
 
 Each figure is played with half of its value, as it is, and with twice as much. A number in brackets is what the play
-was given: jobs a second, other clients, or how many times longer a write takes.
+was given: jobs a second, other clients, how many times longer a write takes, or seconds on the way.
 
 | figure | played | measured | half | as it is | twice |
 |---|---|---|---|---|---|

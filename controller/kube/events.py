@@ -22,6 +22,7 @@ from api.objects import Raw
 from api.resources import EVENTS
 from controller.kube.client import LONGEST_RETRY_AFTER_SECONDS, Client
 from controller.kube.errors import AlreadyExists, ApiError, NotFound, TooManyRequests, Unreachable
+from controller.kube.flow import limits
 from controller.kube.flow.budget import Budget
 from controller.kube.flow.pressure import Pressure
 from controller.kube.flow.throttle import Throttle
@@ -37,8 +38,6 @@ BURST_PER_OBJECT = 25
 SECONDS_PER_EVENT = 300.0
 """As client-go's spam filter: 25 events about one object at once, then one in five minutes."""
 LONGEST_MESSAGE = 1024
-GIVE_WAY_SECONDS = 0.1
-"""How long each event waits while admission calls arrive, before it is queued among the writes."""
 SPARE_POLL_SECONDS = 0.05
 
 log = structlog.get_logger(__name__)
@@ -173,7 +172,7 @@ class EventSender:
             while not self._client.throttle.spare() and not self._closed:
                 await self._sleep(SPARE_POLL_SECONDS)
             if not self._client.precedence.free:
-                await self._sleep(GIVE_WAY_SECONDS)
+                await self._sleep(limits.GIVE_WAY_SECONDS)
             await self._throttle.take()
             if self._closed:  # the end of the process does not wait for a busy API server
                 await self._deliver(self._waiting.pop())

@@ -21,6 +21,7 @@ from controller.cache.caches import Caches
 from controller.cache.events import Recorder
 from controller.cache.writes import Writer
 from controller.kube.errors import ApiError
+from controller.kube.flow import limits
 from controller.kube.flow.budget import Budget
 from controller.kube.workqueue import WorkQueue
 from core.model import Key, Raw, StayPending, Workload, events
@@ -30,7 +31,6 @@ from core.workload.lifecycle import shows_gate
 
 log = structlog.get_logger(__name__)
 
-WORKERS = 4
 MESSAGE_SECONDS = 5.0
 """The minimum time between writes of a condition of which only the message changed."""
 LOOK_SECONDS = 1.0
@@ -75,7 +75,7 @@ class WaitReasons:
     async def run(self) -> None:
         """Writes until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.reasons.run(WORKERS, self.write), name="wait-reasons")
+            group.create_task(self.reasons.run(limits.REASONS_AT_ONCE, self.write), name="wait-reasons")
             group.create_task(self.numbers.run(1, self._write_numbers), name="wait-numbers")
 
     async def write(self, key: Key) -> float | None:

@@ -20,9 +20,10 @@ from controller.cache.caches import Caches
 from controller.cache.events import Recorder
 from controller.cache.writes import Writer
 from controller.kube.errors import ApiError, Conflict, Fenced, NotFound, Unreachable, may_have_happened
+from controller.kube.flow import limits
 from controller.kube.flow.budget import Budget
+from controller.kube.flow.decisions import Decisions
 from controller.kube.flow.pressure import Pressure
-from controller.kube.workqueue import WorkQueue
 from controller.metrics.counters import QueueingMetrics
 from controller.scheduling.reasons import WaitReasons
 from core.model import Key, Plan, Reserve, StayPending, Victim, Workload, events
@@ -36,17 +37,6 @@ from core.workload.lifecycle import shows_gate
 
 log = structlog.get_logger(__name__)
 
-DECIDED_WRITES = 30
-UNWRITTEN = 4
-"""The next cycle begins when no more decisions than this wait for their write. At a busy API server a decision made
-earlier would only be older when it is written: workloads of higher priority that arrive meanwhile would have to preempt
-it, and a victim may have finished.
-"""
-CONTENDED_SECONDS = 1.0
-"""While workloads wait for quota, the next cycle begins when all decisions are written: what arrives meanwhile is
-decided together with what becomes free, in the order of priority, and need not preempt. A write that is not answered
-within this time delays no cycle any longer.
-"""
 SLICE_SECONDS = 0.002
 """The time after which a cycle yields to other tasks."""
 DRAIN_SECONDS = 1.0
@@ -121,9 +111,7 @@ class Scheduler:
         self._evicting: dict[Key, tuple[Victim, StayPending]] = {}
         self._outcome_unknown: dict[Key, _Unanswered] = {}
         self._refusals: dict[Key, int] = {}
-        self._decided = WorkQueue[Key]("decided", longest_seconds=30.0, tenant=lambda key: "")
-        """In the order of the decisions. There are no more than those of one cycle, one for each ClusterQueue."""
-        self._unanswered = 0  # decisions whose writes were waited for in vain
+        self._decided = Decisions()
         self.budget = budget or Budget(Pressure())
         self.reasons = WaitReasons(caches, writer, recorder, self.budget, clock=clock)
 
@@ -134,8 +122,8 @@ class Scheduler:
 
     @property
     def urgent(self) -> bool:
-        """Whether more reservations or evictions wait to be written than can be in flight."""
-        return len(self._decided) + self._decided.in_hand > UNWRITTEN
+        """Whether reservations or evictions wait to be written."""
+        return self._decided.urgent
 
     def wake(self) -> None:
         """Something changed that a cycle may depend on."""
@@ -161,7 +149,7 @@ class Scheduler:
         """Decide and write until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cycles(), name="scheduler-cycles")
-            group.create_task(self._decided.run(DECIDED_WRITES, self._write_decided), name="scheduler-decided")
+            group.create_task(self._decided.run(limits.DECIDED_WRITES, self._write_decided), name="scheduler-decided")
             group.create_task(self.reasons.run(), name="scheduler-reasons")
 
     async def _cycles(self) -> None:
@@ -180,22 +168,11 @@ class Scheduler:
                 contended = self._dispatch(plan)
                 self.metrics.cycle(plan, time.monotonic() - began)
                 await asyncio.sleep(0)  # and before the next plan
-                await self._written(contended=contended)
+                await self._decided.written(contended=contended)
                 began = resumed = time.monotonic()
                 if began - started >= DRAIN_SECONDS:  # go on with the time as it is now
                     self.wake()
                     break
-
-    async def _written(self, *, contended: bool) -> None:
-        """Returns when enough decisions are written for the next cycle to begin."""
-        self._unanswered = min(self._unanswered, self._decided.outstanding)
-        if contended:
-            try:
-                async with asyncio.timeout(CONTENDED_SECONDS):
-                    await self._decided.at_most(self._unanswered)
-            except TimeoutError:
-                self._unanswered = self._decided.outstanding
-        await self._decided.at_most(UNWRITTEN)
 
     async def _until_woken(self) -> None:
         """Waits for a change, for the end of the earliest backoff, or for the time at which edits are handled

@@ -69,14 +69,14 @@ class Misfortune:
         return None
 
 
-async def cut_now_and_then(proxy: FaultProxy) -> None:
+async def cut_now_and_then(proxy: FaultProxy, namespace: str) -> None:
     """Cuts all connections every three seconds, but not before a write that a Job needs was taken since: a network that
     fails again before a slow machine has connected lets nothing through.
     """
     cut = 0
     while True:
         await asyncio.sleep(CUT_SECONDS)  # how often networks fail: it is no state that is waited for
-        if needed(request for request, code in proxy.answered[cut:] if code < 300):
+        if needed(namespace, (request for request, code in proxy.answered[cut:] if code < 300)):
             cut = len(proxy.answered)
             await proxy.cut()
 
@@ -92,7 +92,7 @@ async def test_t18_jobs_get_their_turn_once_whatever_the_network_does(
             await asyncio.to_thread(process.ready)
             await asyncio.to_thread(set_up, world)
             proxy.draw, began = misfortune, time.monotonic()
-            cutting = asyncio.create_task(cut_now_and_then(proxy))
+            cutting = asyncio.create_task(cut_now_and_then(proxy, namespace))
             manifests = [job(f"j{number}", "team", cpu=1, pods=1, seconds=0.2) for number in range(JOBS)]
             await asyncio.to_thread(world.create, {"apiVersion": "v1", "kind": "List", "items": manifests})
             await asyncio.to_thread(
@@ -108,9 +108,9 @@ async def test_t18_jobs_get_their_turn_once_whatever_the_network_does(
             await asyncio.to_thread(world.until, "all is free", lambda: world.used("team") == ("0", "0"))
             assert process.process.poll() is None, "the process ended"
             await asyncio.gather(cutting, return_exceptions=True)
-    sent, spoiled = needed(proxy.seen), needed(misfortune.spoiled)
-    taken = needed(request for request, code in proxy.answered if code < 300)
-    refused = needed(request for request, code in proxy.answered if code >= 300)
+    sent, spoiled = needed(namespace, proxy.seen), needed(namespace, misfortune.spoiled)
+    taken = needed(namespace, (request for request, code in proxy.answered if code < 300))
+    refused = needed(namespace, (request for request, code in proxy.answered if code >= 300))
     print(f"seed {SEED}: {JOBS} Jobs in {seconds:.0f} s; writes that each needs, for each of them: ", end="")
     counts = {"sent": sent, "met a fault": spoiled, "were taken": taken, "were refused by the API server": refused}
     print(*(f"{each.total() / JOBS:.2f} {name}" for name, each in counts.items()), sep=", ")
@@ -121,14 +121,16 @@ async def test_t18_jobs_get_their_turn_once_whatever_the_network_does(
     assert min(misfortune.met.values()) > 0 and sum(misfortune.met.values()) > JOBS / 2, misfortune.met
 
 
-def needed(requests: Iterable[Request]) -> Counter[str]:
-    """Counts the writes that Jobs need by what they are for. Between its admission and its end the status of a Workload
-    is also written when the pods of its job are ready, and when the first one has ended (``reclaimablePods``): how many
+def needed(namespace: str, requests: Iterable[Request]) -> Counter[str]:
+    """Counts the writes that the Jobs of a namespace need by what they are for: in others the process does what the one
+    before it, which a test has killed, has left to do. Between its admission and its end the status of a Workload is
+    also written when the pods of its job are ready, and when the first one has ended (``reclaimablePods``): how many
     Jobs live so long that it is written depends on the speed of the machine.
     """
     found: Counter[str] = Counter()
+    paths = tuple(f"/namespaces/{namespace}/{plural}" for plural in ("workloads", "jobs"))
     for each in requests:
-        if each.method != "GET" and ("/workloads" in each.path or "/jobs" in each.path):
+        if each.method != "GET" and any(path in each.path for path in paths):
             body = orjson.loads(each.body) if each.body else {}
             names = {name for name in NEEDED if POINTS[name](each, body)}
             found.update(names - {"admit"} if _of_running_pods(body.get("status") or {}) else names)

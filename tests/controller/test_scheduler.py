@@ -21,10 +21,10 @@ from api.objects import Raw, Resource
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
-from controller.kube.flow.limits import MOST
+from controller.kube.flow.limits import DECIDED_WRITES, MOST, UNWRITTEN
 from controller.kube.flow.precedence import Precedence
 from controller.metrics.counters import QueueingMetrics
-from controller.scheduling.scheduler import ATTEMPTS, DECIDED_WRITES, LONGEST_CALL_SECONDS, UNWRITTEN, Scheduler
+from controller.scheduling.scheduler import ATTEMPTS, LONGEST_CALL_SECONDS, Scheduler
 from core.model import Key, Plan, Requeue, StayPending, Victim
 from core.model.events import Event
 from core.model.policy import SchedulingPolicy
@@ -676,7 +676,7 @@ async def test_while_workloads_wait_for_quota_the_next_cycle_waits_for_all_write
 
     monkeypatch.setattr(server, "update", slow)
     monkeypatch.setattr(server, "patch", slow)
-    monkeypatch.setattr("controller.scheduling.scheduler.CONTENDED_SECONDS", 60.0 if answers else 0.01)
+    monkeypatch.setattr("controller.kube.flow.limits.CONTENDED_SECONDS", 60.0 if answers else 0.01)
     add(found, server, workload("xl", "4"))  # behind `w`, which uses 2 of 4
     task = asyncio.create_task(found.run())
     try:
@@ -703,14 +703,14 @@ async def test_a_write_that_is_not_answered_delays_one_cycle_only(monkeypatch: p
         return await update(resource, body, **more)
 
     monkeypatch.setattr(server, "update", first_hangs)
-    monkeypatch.setattr("controller.scheduling.scheduler.CONTENDED_SECONDS", 0.01)
+    monkeypatch.setattr("controller.kube.flow.limits.CONTENDED_SECONDS", 0.01)
     add(found, server, workload("xl", "4"))  # behind `w`, which uses 2 of 4
     task = asyncio.create_task(found.run())
     try:
         await eventually(lambda: found.cycles == 2)
         add(found, server, workload("one", "1"))
         await eventually(lambda: server.holds("one"))
-        monkeypatch.setattr("controller.scheduling.scheduler.CONTENDED_SECONDS", 600.0)
+        monkeypatch.setattr("controller.kube.flow.limits.CONTENDED_SECONDS", 600.0)
         add(found, server, workload("xxl", "5"))
         add(found, server, workload("two", "1"))
         await eventually(lambda: server.holds("two"))

@@ -28,6 +28,7 @@ from cli.world import ConfiguredRules, World, admitted
 from controller.cache.caches import Caches
 from controller.cache.writes import Writer
 from controller.kube.errors import Conflict, NotFound
+from controller.kube.flow.decisions import Decisions
 from controller.kube.flow.precedence import Precedence
 from controller.kube.workqueue import WorkQueue
 from controller.metrics.counters import QueueingMetrics
@@ -148,11 +149,10 @@ class Controlled:
         self.workloads = WorkloadReconciler(*common[:3], ControllerSettings(), clock=lambda: self.now)
         self.jobs = JobReconciler(BATCH_JOB, *common, ControllerSettings(), clock=lambda: self.now)
         reasons = self.scheduler.reasons
-        self.queues = [
-            WorkQueue[Key](name, clock=lambda: self.now)
-            for name in ("decided", "reasons", "numbers", "workloads", "jobs")
-        ]
-        self.scheduler._decided, reasons.reasons, reasons.numbers, self.workloads.queue, self.jobs.queue = self.queues
+        others = [WorkQueue[Key](name, clock=lambda: self.now) for name in ("reasons", "numbers", "workloads", "jobs")]
+        reasons.reasons, reasons.numbers, self.workloads.queue, self.jobs.queue = others
+        self.scheduler._decided = Decisions(clock=lambda: self.now)
+        self.queues = [self.scheduler._decided, *others]
         queues, mirror = QueueStatuses(self.caches, writer), QueueMirror(self.caches, writer)
         self.wakes = Dispatcher(self.caches, self.scheduler, self.workloads, queues, [self.jobs], mirror)
         self.scheduler.taken_back = self.wakes.taken_back

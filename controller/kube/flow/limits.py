@@ -1,15 +1,28 @@
 """The figures of flow control. docs/flow.md has what each of them does with half of its value, as it is, and with twice
 as much, measured by ``bench.flow`` on a model of an API server; a measurement on a real one that set a figure is here.
 
-Writes in flight are limited at four places, one after the other. The scheduler has ``DECIDED_WRITES`` for what it
-decided, and decides again when ``UNWRITTEN`` are left (``controller.scheduling.scheduler``); reasons why workloads wait
-have ``WORKERS`` (``controller.scheduling.reasons``); events are sent by one task, after ``GIVE_WAY_SECONDS``
-(``controller.kube.events``). While admission calls arrive, all of them together have ``FEWEST`` to ``MOST``, and what
-can wait ``DEFERRED_AT_ONCE`` of them. Each call passes the throttle last.
+Writes in flight are limited at three places, one after the other. What cycles decided has ``DECIDED_WRITES`` of them,
+and what can wait ``DEFERRED_AT_ONCE``; while admission calls arrive, all together have ``FEWEST`` to ``MOST``. Each
+call passes the throttle last.
 
 All were measured with API server, etcd, clients and ``serve`` on two processors. ``bench.contention``: 90 clients
 create Workloads as fast as they can; ``bench.latency``: Jobs at a fixed rate, from create to unsuspend;
 docs/performance.md has the tables.
+"""
+
+# Decisions: how far cycles run ahead of their writes.
+
+DECIDED_WRITES = 30
+"""The writes of decisions in flight while no admission calls arrive."""
+UNWRITTEN = 4
+"""The next cycle begins when no more decisions than this wait for their write. At a busy API server a decision made
+earlier would only be older when it is written: workloads of higher priority that arrive meanwhile would have to preempt
+it, and a victim may have finished.
+"""
+CONTENDED_SECONDS = 1.0
+"""While workloads wait for quota, the next cycle begins when all decisions are written: what arrives meanwhile is
+decided together with what becomes free, in the order of priority, and need not preempt. A write that is not answered
+within this time delays no cycle any longer.
 """
 
 # Throttle: every call.
@@ -77,6 +90,8 @@ UNIT_SECONDS = 0.0025
 """
 DEFERRED_AT_ONCE = 4
 """Deferrable writes in flight: as many as all writes have at a busy moment (``FEWEST``)."""
+REASONS_AT_ONCE = 4
+"""Reasons why workloads wait that are compared and written at the same time."""
 BUSY_SECONDS = 0.05
 """At this interval the API server is busy, and writes with ``soon`` begin at least as often: sixteen recorded scenarios
 in parallel waited for the condition ``Active`` of new LocalQueues at five writes a second.
@@ -96,6 +111,8 @@ URGENT_SECONDS = 1.0
 """The interval while admissions wait to be written. ``bench.contention``: without a limit 3.6 statuses for a finished
 workload were most of the API server's load.
 """
+GIVE_WAY_SECONDS = 0.1
+"""How long each event waits while admission calls arrive, before it is queued among the writes."""
 LONGEST_SECONDS = 0.2
 """The longest interval while no admission waits, however slow the API server is: with one write a second the counts of
 thirty queues came half a minute late, and five cost it little.

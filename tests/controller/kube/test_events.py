@@ -7,7 +7,8 @@ import pytest
 
 from api.objects import Raw
 from controller.kube.client import Client
-from controller.kube.events import GIVE_WAY_SECONDS, SAME_SECONDS, EventSender, EventType, ObjectReference
+from controller.kube.events import SAME_SECONDS, EventSender, EventType, ObjectReference
+from controller.kube.flow.limits import GIVE_WAY_SECONDS
 from controller.kube.flow.precedence import Precedence
 from controller.kube.flow.throttle import Throttle
 from tests.eventually import PATIENCE, eventually
