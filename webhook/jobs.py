@@ -275,8 +275,7 @@ def _ancestor(job: Raw, request: Request, context: Context) -> Reference | None:
         return None
 
     def look(owner: Reference) -> Level | None:
-        known = lookup.owner(namespace, owner)
-        return known or owners.level_by_workload(owner, namespace, lookup.workload_of)
+        return owners.level_or_workload(lookup.owner(namespace, owner), owner, namespace, lookup.workload_of)
 
     external = owners.kinds_and_groups(settings.external_frameworks)
     without = settings.manage_jobs_without_queue_name and managed(namespace, context)

@@ -7,7 +7,7 @@ from controller.cache.caches import Caches
 from controller.cache.owners import Owners
 from controller.settings import ControllerSettings
 from core.jobs import meta
-from core.jobs.owners import Nesting, kinds_and_groups, level_by_workload, nesting, workload_of
+from core.jobs.owners import Nesting, kinds_and_groups, level_or_workload, nesting, workload_of
 from core.matching.namespaces import managed
 from core.model import Key, Raw
 from core.model.owner import Level, Reference
@@ -43,8 +43,7 @@ class Managed:
             return Nesting()
 
         def look(owner: Reference) -> Level | None:
-            known = self.owners.look(namespace, owner)
-            return known or level_by_workload(owner, namespace, self.caches.workload_of)
+            return level_or_workload(self.owners.look(namespace, owner), owner, namespace, self.caches.workload_of)
 
         without = self.settings.manage_jobs_without_queue_name
         return nesting(raw, look, self._external, without_queue_name=without)

@@ -47,7 +47,7 @@ def kind_of(local_queue: Key, priority: int, pod_sets: Iterable[PodSet]) -> Newc
 def _newcomers(about: Situation) -> list[Workload]:
     latest: dict[NewcomerKind, Workload] = {}
     for each in (*about.holding, *about.waiting):
-        if each.replaces is None and not each.variant_of and each.key not in about.leaving:
+        if each.replaces is None and not each.variant_of and each.key not in about.evicted:
             kind = _kind(each)
             if kind not in latest or latest[kind].created < each.created:
                 latest[kind] = each

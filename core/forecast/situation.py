@@ -57,7 +57,7 @@ class Situation:
     others: Mapping[str, Requests] = field(default_factory=dict)
     waiting: tuple[Workload, ...] = ()
     holding: tuple[Workload, ...] = ()
-    leaving: frozenset[Key] = frozenset()
+    evicted: frozenset[Key] = frozenset()
     """Those that were evicted and still hold quota, in any arena."""
 
     def state(self, *, explains: bool = True) -> State:
@@ -133,7 +133,7 @@ def situation(state: State, arena: str, now: float, life: LifePolicy | None = No
         others=dict(placement.others) if placement is not None else {},
         waiting=tuple([entry.workload for name in queues for entry in pending.queues[name]]),
         holding=tuple([held.workload for node in here.queues.values() for held in node.reserved.values()]),
-        leaving=frozenset(reservations.leaving),
+        evicted=frozenset(reservations.evicted),
     )
 
 
@@ -168,7 +168,7 @@ def around(
         others=dict(placement.others) if placement is not None else {},
         waiting=(*(each for part in parts for each in part.waiting), *(state.workloads[key] for key in more)),
         holding=tuple(each for part in parts for each in part.holding),
-        leaving=frozenset(state.reservations.leaving),
+        evicted=frozenset(state.reservations.evicted),
     )
 
 
@@ -179,8 +179,8 @@ def alone(about: Situation) -> Situation:
     return dataclasses.replace(
         about,
         waiting=tuple(_as_created(each) for each in about.waiting if not each.variant_of),
-        holding=tuple(_as_counted(each, about.now, evicted=each.key in about.leaving) for each in about.holding),
-        leaving=frozenset(),
+        holding=tuple(_as_counted(each, about.now, evicted=each.key in about.evicted) for each in about.holding),
+        evicted=frozenset(),
     )
 
 

@@ -4,7 +4,8 @@ has no Workload.
 The walk goes up through owner references to controllers, as long as these are of a known kind: a kind of job, enabled
 or not, ReplicaSet and the like, and the kinds in ``integrations.externalFrameworks``. The uid of an owner must be that
 of the reference. An owner of an enabled kind is queued if it is managed and has not ended, even before it has a
-Workload; one of an external framework, if a Workload exists for it (kind, name and uid) that is not finished.
+Workload; one of an external framework, or one that is gone, if a Workload exists for it (kind, name and uid) that is
+not finished.
 
 Every user can write owner references. They are believed here because admission has changed or refused those that the
 owner's controller did not write (``webhook.trust``, docs/security.md). Nothing follows a pod: its quota is for itself.
@@ -113,10 +114,16 @@ def level(kind: JobKind | PodOwner | None, raw: Raw) -> Level:
     return Level(meta.uid(raw), reference(raw), named=bool(meta.queue_name(raw)), queueable=queueable)
 
 
-def level_by_workload(owner: Reference, namespace: str, by_uid: Callable[[str], Workload | None]) -> Level | None:
-    """Returns what an unfinished Workload shows of its owner, None if there is none: the owner is queued."""
+def level_or_workload(
+    known: Level | None, owner: Reference, namespace: str, by_uid: Callable[[str], Workload | None]
+) -> Level | None:
+    """Returns what is known of an owner. If it is not known, or gone, an unfinished Workload shows that it is queued:
+    what it has created uses that quota until garbage collection deletes it.
+    """
+    if known is not None and known.uid == owner.uid:
+        return known
     found = workload_of(owner, namespace, by_uid)
-    return None if found is None else Level(owner.uid, named=True, queueable=True)
+    return known if found is None else Level(owner.uid, named=True, queueable=True)
 
 
 def workload_of(owner: Reference, namespace: str, by_uid: Callable[[str], Workload | None]) -> Workload | None:

@@ -49,7 +49,7 @@ class Reservations:
         self.by_local_queue: dict[Key, set[Key]] = {}
         self.unready: set[Key] = set()
         """Admitted workloads whose pods are not all ready."""
-        self.leaving: set[Key] = set()
+        self.evicted: set[Key] = set()
         """Evicted workloads that still hold quota."""
         self._released: set[str] = set()
         self._held: dict[Key, Reservation] = {}
@@ -287,16 +287,16 @@ class Reservations:
         else:
             self.unready.discard(key)
         if held.evicted:
-            self.leaving.add(key)
+            self.evicted.add(key)
         else:
-            self.leaving.discard(key)
+            self.evicted.discard(key)
         return old
 
     def release(self, key: Key) -> Reservation | None:
         """Stop counting the reservation of a workload."""
         held = self._held.pop(key, None)
         self.unready.discard(key)
-        self.leaving.discard(key)
+        self.evicted.discard(key)
         if held is not None:
             self._released.add(held.cluster_queue)
             discard(self.by_local_queue, local_queue_of(held.workload), key)

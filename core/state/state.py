@@ -462,7 +462,7 @@ class State:
         if not self._wake_ups:
             return False
         reservations, arena_of = self.reservations, self.reservations.arena_of
-        first = {arena_of.get(held.cluster_queue) for key in reservations.leaving if (held := reservations.get(key))}
+        first = {arena_of.get(held.cluster_queue) for key in reservations.evicted if (held := reservations.get(key))}
         with_heads = {arena_of.get(name) for name in self._ready}
         late = self._wake_ups.late(now, arena_of, first | with_heads)
         first |= paused | {arena_of[head.cluster_queue] for head in heads if self._comes_first(head)}

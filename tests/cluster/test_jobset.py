@@ -9,7 +9,7 @@ import pytest
 
 from api.objects import Raw
 from devcluster.controlplane import ControlPlane, Spec
-from devcluster.nodes import NodeGroup
+from devcluster.nodes import IGNORES_SIGTERM, NodeGroup
 from tests.cluster.operators import Operators
 from tests.cluster.world import World, condition, holds, job, local_queue, ours
 from tests.eventually import WAIT
@@ -221,12 +221,27 @@ def test_changes_that_admission_alone_may_make_are_refused(world: World) -> None
 
 
 def test_a_deleted_jobset_keeps_its_quota_until_its_pods_are_gone(world: World) -> None:
+    """They terminate slowly, and with that quota: the guard leaves them alone."""
     queue(world, "fifth", one=5)
-    world.create(job_set("deleted", "fifth", seconds=600))
+    made = job_set("deleted", "fifth", seconds=600)
+    for each in made["spec"]["replicatedJobs"]:
+        template = each["template"]["spec"]["template"]
+        template["spec"]["terminationGracePeriodSeconds"] = 3
+        template["metadata"]["annotations"][IGNORES_SIGTERM] = "true"
+    world.create(made)
     world.until("it runs", lambda: running(world, "deleted"))
+    before = world.version("workloads")
     world.delete("jobsets", "deleted")
     world.until(
         "its Workload gives up the quota",
         lambda: not world.workload("deleted") or holds(world.workload("deleted"), "Finished"),
     )
     assert [pod for pod in pods(world, "deleted") if pod["status"]["phase"] == "Running"] == []
+    world.create(job("next", "fifth", cpu=1, pods=1, seconds=0))
+
+    def job_of(state: Raw) -> str:
+        return str(state["metadata"]["ownerReferences"][0]["name"])
+
+    states = world.seen("workloads", before, lambda state: job_of(state) == "next")
+    queued = {name for name in map(job_of, states) if name.startswith("deleted")}
+    assert queued == {"deleted"}, "its Jobs have no Workloads of their own: garbage collection will delete them"

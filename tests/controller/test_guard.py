@@ -32,6 +32,7 @@ from core.guard.judge import LEAVES_SECONDS
 from core.guard.pods import totals
 from core.jobs.kinds import BATCH_JOB, JOB_SET, POD
 from core.model import Admission, Key, PodSetAssignment, Raw, TopologyAssignment
+from core.model.owner import Level, reference
 from core.model.policy import SchedulingPolicy, TopologyPolicy
 from core.model.topology import TopologyDomain
 from core.state.state import State
@@ -373,6 +374,27 @@ async def test_pods_of_a_child_are_counted_for_the_job_above_it(world: World) ->
     world.see(*map(pod, "abc"), pod("d", owner=kid))
     await world.after(SECOND)
     assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "created again with its name"])
+async def test_pods_below_a_job_that_is_gone_terminate_with_the_quota_that_it_holds(again: bool) -> None:
+    """Garbage collection deletes what is below it later, up to half a minute for a kind that was just defined."""
+    world = World(manage_jobs_without_queue_name=True)
+    jobs = world.caches.stores[BATCH_JOB.resource]
+    above = reference({"metadata": {"ownerReferences": [JOB]}})
+    assert above is not None
+    child = merged(job(suspend=False), {"metadata": {"name": "kid", "uid": "kid-uid", "ownerReferences": [JOB]}})
+    jobs.observe("ADDED", child)
+    pods = [pod(each, owner={**JOB, "name": "kid", "uid": "kid-uid"}) for each in "abc"]
+    world.see(*pods)
+    jobs.observe("DELETED", job(suspend=False))
+    world.guard.managed.owners._read["ns", above] = Level("", gone=True)
+    if again:
+        jobs.observe("ADDED", merged(job(), {"metadata": {"uid": "another", "resourceVersion": "9"}}))
+    ends = {"deletionTimestamp": stamp(world.now + 30), "deletionGracePeriodSeconds": 30}
+    world.see(*(merged(each, {"metadata": ends}) for each in pods))
+    await world.after(10)
+    world.at_rest()
 
 
 async def test_a_pod_with_a_queue_that_never_had_a_workload_is_deleted(world: World) -> None:

@@ -402,7 +402,7 @@ def test_after_any_history_licences_are_counted_as_in_a_state_built_afresh_and_n
                 if isinstance(decision, Reserve):
                     put(found, admitted(decision.workload, decision.admission, NOW))
             assert used(found) <= 4
-        for victim in sorted(found.reservations.leaving):
+        for victim in sorted(found.reservations.evicted):
             found.set_workload(victim, None)
     afresh = put(licensed(4), *found.workloads.values())
     assert used(afresh) == used(found)

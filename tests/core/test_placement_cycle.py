@@ -821,7 +821,7 @@ def test_after_any_history_no_node_is_overbooked_and_usage_is_that_of_a_state_bu
                     assert not gone & nodes_of(decision.admission)
                     if decision.workload.replaces is not None and priority:
                         found.set_workload(decision.workload.replaces, None)
-        for key in (*replaced_slices(found), *sorted(found.reservations.leaving)):
+        for key in (*replaced_slices(found), *sorted(found.reservations.evicted)):
             found.set_workload(key, None)
         found.check()
         assert all(amount <= 3 for amount in used(found).values())
@@ -944,7 +944,7 @@ def test_what_stays_parked_after_any_history_does_not_start_in_a_state_built_afr
                 for decision in plan.decisions:
                     if isinstance(decision, Reserve):
                         put(found, admitted(decision.workload, decision.admission, NOW))
-            for victim in sorted(found.reservations.leaving):
+            for victim in sorted(found.reservations.evicted):
                 found.set_workload(victim, None)
     afresh = world(*queues, nodes=(*present.values(), node("n3", 2, pool="b")), policy=policy)
     for name, requests in others.items():

@@ -117,7 +117,7 @@ def test_nothing_is_ever_above_what_its_limits_allow_but_by_what_victims_still_h
                 break
         for _ in drain(state, state.policy, NOW):
             check_limits(state)
-        for key in sorted(state.reservations.leaving):
+        for key in sorted(state.reservations.evicted):
             if data.draw(st.booleans(), label=f"{key} is gone"):
                 state.set_workload(key, None)
                 check_limits(state)

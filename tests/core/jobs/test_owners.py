@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET
-from core.jobs.owners import KNOWN, MOST_LEVELS, Nesting, NestingError, level, nesting
+from core.jobs.owners import KNOWN, MOST_LEVELS, Nesting, NestingError, level, level_or_workload, nesting
 from core.jobs.pod_owners import LEADER_WORKER_SET
-from core.model import Raw
-from core.model.owner import Level, Reference
+from core.model import Key, Raw, Workload
+from core.model.owner import Level, Owner, Reference
+from core.workload import transitions
 from tests.core.jobs.samples import job
 
 EXTERNAL = frozenset({("Wrapper", "example.com")})
@@ -96,6 +97,22 @@ def test_every_kind_of_job_is_known() -> None:
 def test_an_owner_with_another_uid_ends_the_way() -> None:
     assert ancestor(SET, WRAPPER, set=known("earlier", NAMED), wrapper=known("wrapper", NAMED)) is None
     assert ancestor(SET, WRAPPER, set=known("set", NAMED), wrapper=known("earlier", NAMED)) == "set"
+
+
+@pytest.mark.parametrize(
+    "found", [None, Level("", gone=True), Level("another")], ids=["not read yet", "gone", "of that name, but another"]
+)
+def test_an_owner_that_is_not_there_is_queued_as_long_as_its_workload_is_not_finished(found: Level | None) -> None:
+    workload = Workload(Key("ns", "w"), "w", 0.0, "lq", 0, (), owner=Owner(SET.group, SET.kind, "ns", SET.name))
+    over = transitions.finished(workload, "Succeeded", "", 1.0)
+    assert level_or_workload(found, SET, "ns", lambda uid: workload) == Level(SET.uid, named=True, queueable=True)
+    assert level_or_workload(found, SET, "ns", lambda uid: over) == found
+    assert level_or_workload(found, SET, "another", lambda uid: workload) == found
+
+
+def test_an_owner_that_is_known_need_not_have_a_workload() -> None:
+    seen = known(SET.uid, NAMELESS)
+    assert level_or_workload(seen, SET, "ns", lambda uid: None) == seen
 
 
 def test_an_owner_that_is_not_known_yet_is_to_be_read() -> None:
