@@ -239,10 +239,15 @@ class PodGuard:
         return Charge(counted, stray)
 
     def _attributed(self, pod: RunningPod, old: RunningPod | None) -> tuple[QuotaHolder, bool] | None:
-        """The account of a pod, and whether it is a stray: what it was counted for before if nothing shows its job."""
+        """The account of a pod, and whether it is a stray: what it was counted for before if nothing shows its job, or
+        only one that has no Workload. So pods keep the quota of their job when an owner between them is gone.
+        """
         found = self._account(pod)
-        if found is None and old is not None and isinstance(old.charge, Charge):
-            return old.charge.counted.account, True
+        if old is None or not isinstance(old.charge, Charge):
+            return found
+        before = old.charge.counted.account
+        if found is None or (found[0] != before and self._workloads(before) and not self._workloads(found[0])):
+            return before, True
         return found
 
     def _account(self, pod: RunningPod) -> tuple[QuotaHolder, bool] | None:

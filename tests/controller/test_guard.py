@@ -62,6 +62,22 @@ def pod(name: str, *, owner: Raw | None = JOB, cpu: str = "1", **metadata: Any) 
     }
 
 
+KID = {**JOB, "name": "kid", "uid": "kid-uid"}
+
+
+def below(owner: Raw, above: Raw) -> Raw:
+    """The job that an owner reference is about, below another one."""
+    metadata = {"name": owner["name"], "uid": owner["uid"], "ownerReferences": [above]}
+    return merged(job(suspend=False), {"kind": owner["kind"], "apiVersion": owner["apiVersion"], "metadata": metadata})
+
+
+def gone(world: World, owner: Raw) -> None:
+    """An owner was looked for, and is not there."""
+    found = reference({"metadata": {"ownerReferences": [owner]}})
+    assert found is not None
+    world.guard.managed.owners._read["ns", found] = Level("", gone=True)
+
+
 class Api:
     """An API server with the pods of one namespace, which keeps what is deleted and patched."""
 
@@ -376,25 +392,38 @@ async def test_pods_of_a_child_are_counted_for_the_job_above_it(world: World) ->
     assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["gone", "created again with its name"])
-async def test_pods_below_a_job_that_is_gone_terminate_with_the_quota_that_it_holds(again: bool) -> None:
+async def test_pods_below_a_job_that_is_gone_terminate_with_the_quota_that_it_holds() -> None:
     """Garbage collection deletes what is below it later, up to half a minute for a kind that was just defined."""
     world = World(manage_jobs_without_queue_name=True)
     jobs = world.caches.stores[BATCH_JOB.resource]
-    above = reference({"metadata": {"ownerReferences": [JOB]}})
-    assert above is not None
-    child = merged(job(suspend=False), {"metadata": {"name": "kid", "uid": "kid-uid", "ownerReferences": [JOB]}})
-    jobs.observe("ADDED", child)
-    pods = [pod(each, owner={**JOB, "name": "kid", "uid": "kid-uid"}) for each in "abc"]
+    middle = {**JOB, "kind": "JobSet", "apiVersion": "jobset.x-k8s.io/v1alpha2", "name": "middle", "uid": "middle-uid"}
+    world.caches.stores[JOB_SET.resource].observe("ADDED", below(middle, JOB))
+    jobs.observe("ADDED", below(KID, middle))
+    pods = [pod(each, owner=KID) for each in "abc"]
     world.see(*pods)
-    jobs.observe("DELETED", job(suspend=False))
-    world.guard.managed.owners._read["ns", above] = Level("", gone=True)
-    if again:
-        jobs.observe("ADDED", merged(job(), {"metadata": {"uid": "another", "resourceVersion": "9"}}))
+    world.caches.stores[JOB_SET.resource].observe("DELETED", below(middle, JOB))
+    gone(world, middle)
     ends = {"deletionTimestamp": stamp(world.now + 30), "deletionGracePeriodSeconds": 30}
     world.see(*(merged(each, {"metadata": ends}) for each in pods))
     await world.after(10)
     world.at_rest()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "created again with its name"])
+async def test_pods_that_start_below_a_job_that_is_gone_use_the_quota_that_it_holds(again: bool) -> None:
+    world = World(manage_jobs_without_queue_name=True)
+    jobs = world.caches.stores[BATCH_JOB.resource]
+    jobs.observe("ADDED", below(KID, JOB))
+    jobs.observe("DELETED", job(suspend=False))
+    gone(world, JOB)
+    if again:
+        jobs.observe("ADDED", merged(job(), {"metadata": {"uid": "another", "resourceVersion": "9"}}))
+    world.see(*(pod(each, owner=KID) for each in "abc"))
+    await world.after(10)
+    world.at_rest()
+    world.see(pod("d", owner=KID))
+    await world.after(SECOND)
+    assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
 
 
 async def test_a_pod_with_a_queue_that_never_had_a_workload_is_deleted(world: World) -> None:
