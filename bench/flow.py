@@ -504,7 +504,7 @@ async def _far_away() -> Figures:
     async def status() -> None:
         nonlocal written
         async with world.budget.turn("lane"):
-            await server.call(STATUS)
+            world.pressure.wrote("status", await server.call(STATUS))
         written += 1
 
     async with asyncio.TaskGroup() as group:
@@ -553,27 +553,27 @@ class _Cycles:
 
 
 async def _decides(on_the_way: float) -> Figures:
-    """Ten seconds of cycles with forty decisions each, beside 40 creates a second; the answers of the API server need
-    so many seconds on the way.
+    """Ten seconds of cycles with forty decisions each, beside 40 calls a second of clients that create no jobs; the
+    answers of the API server need so many seconds on the way.
     """
     world = _Cycles(Server(on_the_way))
-    creates: list[float] = []
+    others: list[float] = []
 
-    async def create(_number: int) -> None:
-        creates.append(await world.server.call(CREATE))
+    async def call(_number: int) -> None:
+        others.append(await world.server.call(CREATE))
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(_every(1 / 40, 10.0, create))
+        group.create_task(_every(1 / 40, 10.0, call))
         group.create_task(world.over(10.0, contended=False))
     return {
         "decisions a second": len(world.ages) / 10.0,
         "age of a decision ms": 1000 * statistics.mean(world.ages),
-        "create p99 ms": 1000 * _p99(creates),
+        "others' calls p99 ms": 1000 * _p99(others),
     }
 
 
 async def _waits_for_writes() -> Figures:
-    """Forty workloads wait for quota, of an API server that takes 1.4 s for their decisions; then of a quick one, which
+    """Forty decisions in each cycle while others wait for quota: an API server takes 1.4 s for them; then a quick one
     does not answer one write for ten seconds.
     """
     slow = _Cycles(Server())
@@ -594,7 +594,7 @@ async def _reasons() -> Figures:
     async def write(key: Key) -> None:
         nonlocal ended
         async with world.budget.turn("wait-reasons"):
-            await server.call(WRITE)
+            world.pressure.wrote("reason", await server.call(WRITE))
         ended = _now()
 
     for number in range(300):
@@ -623,7 +623,8 @@ async def _events_give_way() -> Figures:
     """50 jobs a second for ten seconds, and 500 events that wait to be sent."""
     world = _Creates()
     server = _EventServer(world)
-    throttle, budget = Throttle(50.0, 100, clock=_now), Budget(Pressure(_now), clock=_now)
+    throttle = Throttle(50.0, 100, clock=_now)
+    budget = Budget(Pressure(_now), crowded=lambda: world.precedence.crowded, clock=_now)
     sender = EventSender(cast(Client, server), throttle=throttle, budget=budget, clock=_now)
     for number in range(500):
         about = ObjectReference("batch/v1", "Job", f"tenant-{number % 5}", f"job-{number}", str(number))
@@ -645,7 +646,7 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
-    Question("DECIDED_WRITES", partial(_decides, FAR), ("decisions a second", "create p99 ms")),
+    Question("DECIDED_WRITES", partial(_decides, FAR), ("decisions a second", "others' calls p99 ms")),
     Question("UNWRITTEN", partial(_decides, ON_THE_WAY), ("decisions a second", "age of a decision ms")),
     Question("CONTENDED_SECONDS", _waits_for_writes, ("decisions that a cycle finds unwritten", "longest pause s")),
     Question("SLOWEST_SHARE", _refuses_all, ("asked a second", "whole rate after s")),

@@ -254,11 +254,14 @@ def _runs_with_owner(job: Raw, request: Request, context: Context) -> bool:
     if above is None:
         return False
     found = owners.workload_of(above, request.namespace, context.lookup.workload_of)
-    return not owners.known(above) or (found is not None and found.holds(Condition.ADMITTED))
+    known = context.lookup.owner(request.namespace, above)
+    return not owners.known(above) or owners.lets_run(known, above, found)
 
 
 def _queued_by_owner(job: Raw, request: Request, context: Context) -> bool:
-    """Whether an object above the job is queued instead of it; False while the caches do not have that object."""
+    """Whether an object above the job is queued instead of it; False while the caches have neither that object nor its
+    Workload.
+    """
     return _ancestor(job, request, context) is not None
 
 
@@ -374,7 +377,7 @@ def _without_owner(job: Raw, request: Request, context: Context) -> list[FieldEr
     if above is None or not meta.deleting(job) or context.settings.enabled(gate):
         return []
     known = context.lookup.owner(request.namespace, above) if _to_be_queued(job, request, context) else None
-    if known is None or not (known.gone or known.uid not in ("", above.uid)):
+    if not owners.is_gone(known, above):
         return []
     detail = f"workload owner not found: remove the reference, or set the feature gate {gate}"
     return [invalid("metadata.ownerReferences", f"{above.kind} {above.name}", detail)]

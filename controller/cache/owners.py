@@ -71,6 +71,8 @@ class Owners:
         if kind is not None:
             raw: Raw | None = self.caches.stores[kind.resource].get(Key(namespace, owner.name))
             if raw is not None:
+                if (read := self._read.pop((namespace, owner), None)) is not None:
+                    self._forget((namespace, owner), read)  # the store reports its end, too
                 return level(kind, raw)
         asked = namespace, owner
         found = self._read.get(asked)

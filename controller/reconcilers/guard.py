@@ -246,9 +246,9 @@ class PodGuard:
         if old is None or not isinstance(old.charge, Charge):
             return found
         before = old.charge.counted.account
-        if found is None or (found[0] != before and self._workloads(before) and not self._workloads(found[0])):
-            return before, True
-        return found
+        if found is not None and (found[0] == before or self._workloads(found[0])):
+            return found
+        return (before, True) if found is None or any(map(holds, self._workloads(before))) else found
 
     def _account(self, pod: RunningPod) -> tuple[QuotaHolder, bool] | None:
         kin = pod.kin
@@ -575,7 +575,7 @@ class PodGuard:
                     await asyncio.sleep(0)
 
     async def _sweep(self) -> None:
-        """Looks again at all pods that are counted for nothing, and at those that terminate for too long."""
+        """Looks again at all pods that are counted for nothing or strays, and at those that terminate for too long."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = self.clock()
@@ -585,7 +585,7 @@ class PodGuard:
                 if isinstance(pod.charge, Charge) and pod.charge.counted.account in locating:
                     pod.charge.counted.locate(pod)
                     self._compare(pod.charge.counted)
-                if pod.charge is None:
+                if pod.charge is None or (isinstance(pod.charge, Charge) and pod.charge.stray):
                     self._again(pod)
                 elif pod.deleted and self._late(pod, now):
                     self.overdue(pod)

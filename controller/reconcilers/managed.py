@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from api import names
 from controller.cache.caches import Caches
 from controller.cache.owners import Owners
 from controller.settings import ControllerSettings
 from core.jobs import meta
-from core.jobs.owners import Nesting, kinds_and_groups, level_or_workload, nesting, workload_of
+from core.jobs.owners import Nesting, kinds_and_groups, lets_run, level_or_workload, nesting, workload_of
 from core.matching.namespaces import managed
 from core.model import Key, Raw
 from core.model.owner import Level, Reference
@@ -53,4 +52,4 @@ class Managed:
         if ancestor is None:
             return None
         found = workload_of(ancestor, namespace, self.caches.workload_of)
-        return found is not None and found.holds(names.Condition.ADMITTED)
+        return lets_run(self.owners.look(namespace, ancestor), ancestor, found)

@@ -122,7 +122,7 @@ class Scheduler:
 
     @property
     def urgent(self) -> bool:
-        """Whether reservations or evictions wait to be written."""
+        """Whether more reservations or evictions wait to be written than the next cycle waits for."""
         return self._decided.urgent
 
     def wake(self) -> None:

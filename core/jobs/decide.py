@@ -123,7 +123,14 @@ def unmanaged(s: JobSituation) -> Action | None:
     if s.managed or s.ancestor_admitted is not None:
         return None
     withdrawn = None if s.owner_unread else _withdrawn(s)
-    return withdrawn or (None if s.has_own_quota else Wait())
+    return withdrawn or _orphans(s) or (None if s.has_own_quota else Wait())
+
+
+def _orphans(s: JobSituation) -> Action | None:
+    """The Workloads of earlier jobs with the name of one that is not managed: nobody else releases their quota."""
+    earlier = () if s.kind.shares_names() else (raw for raw in s.workloads if not s.owns(raw))
+    actions = (orphan(raw, s.value(raw), s.now, s.pods_gone, s.life) for raw in earlier)
+    return next((action for action in actions if not isinstance(action, Wait)), None)
 
 
 def _withdrawn(s: JobSituation) -> Action | None:
@@ -166,7 +173,8 @@ def child(s: JobSituation) -> Action | None:
         return _pods_below(s)
     if not s.ancestor_admitted and not s.suspended and s.outcome is None:
         return _stop(s, [], "ChildSuspended", "Kueue managed child job suspended")
-    if s.suspended and not s.active and (own := deleted(s.workloads)):
+    made = (raw for raw in s.workloads if s.owns(raw) or s.awaits_pods(raw) is None)
+    if s.suspended and not s.active and (own := deleted(made)):
         return own  # made before the job above it was queued
     if s.ancestor_admitted and s.suspended and s.outcome is None and owners.started_by_us(s.job):
         # its pods are found by the job whose Workload holds their quota

@@ -115,15 +115,29 @@ def level(kind: JobKind | PodOwner | None, raw: Raw) -> Level:
 
 
 def level_or_workload(
-    known: Level | None, owner: Reference, namespace: str, by_uid: Callable[[str], Workload | None]
+    found: Level | None, owner: Reference, namespace: str, by_uid: Callable[[str], Workload | None]
 ) -> Level | None:
-    """Returns what is known of an owner. If it is not known, or gone, an unfinished Workload shows that it is queued:
-    what it has created uses that quota until garbage collection deletes it.
+    """Returns what is known of an owner. If nothing was found yet, or it is gone, an unfinished Workload shows that it
+    is queued: what it has created itself uses that quota until garbage collection deletes it.
     """
-    if known is not None and known.uid == owner.uid:
-        return known
-    found = workload_of(owner, namespace, by_uid)
-    return known if found is None else Level(owner.uid, named=True, queueable=True)
+    if found is not None and not is_gone(found, owner):
+        return found
+    workload = workload_of(owner, namespace, by_uid)
+    return found if workload is None else Level(owner.uid, named=True, queueable=True)
+
+
+def is_gone(found: Level | None, owner: Reference) -> bool:
+    """Whether an owner was looked for and is not there, or only another one of its name."""
+    return found is not None and (found.gone or found.uid not in ("", owner.uid))
+
+
+def lets_run(found: Level | None, owner: Reference, workload: Workload | None) -> bool:
+    """Whether what an owner with this Workload has created may run: while that is admitted. What an owner stops that is
+    there, when it was evicted, nobody stops when it is gone.
+    """
+    if workload is None or not workload.holds(names.Condition.ADMITTED):
+        return False
+    return not (is_gone(found, owner) and workload.holds(names.Condition.EVICTED))
 
 
 def workload_of(owner: Reference, namespace: str, by_uid: Callable[[str], Workload | None]) -> Workload | None:

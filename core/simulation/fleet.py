@@ -142,7 +142,7 @@ class _WorkerCluster(_Member):
     def __init__(self, cluster: PlayedCluster, *, start: float, life: LifePolicy | None) -> None:
         self.copies = dict(cluster.copies)
         self.offered = set(cluster.copies)
-        self.given_up: set[Key] = set()
+        self.released: set[Key] = set()
         self.read = cluster.read
         self.lookup = Lookup(cluster.state)
         super().__init__(cluster, cluster.checks, start=start, life=life)
@@ -169,7 +169,7 @@ class _WorkerCluster(_Member):
         elif self._running(key):
             self._end(key, now, WITHDRAWN, "the manager has withdrawn it")
         self._leave(key)
-        self.given_up.discard(key)
+        self.released.discard(key)
         del self.workloads[key], self.copies[key]
         self.changed[key] = None
 
@@ -204,7 +204,7 @@ class _WorkerCluster(_Member):
         return message or f"others of ClusterQueue {self.line.get(key, '')} come before it"
 
     def _set(self, workload: Workload) -> None:
-        if workload.key not in self.given_up:
+        if workload.key not in self.released:
             super()._set(workload)
             return
         self.workloads[workload.key] = workload
@@ -214,7 +214,7 @@ class _WorkerCluster(_Member):
         if evicted.key not in self.copies:
             super()._release(evicted, now)
             return
-        self.given_up.add(evicted.key)
+        self.released.add(evicted.key)
         self._leave(evicted.key)
 
     def _leave(self, key: Key) -> None:

@@ -46,7 +46,7 @@ class PreemptedWorkloads:
     def __init__(self) -> None:
         self._preemptors: dict[Key, Key] = {}
         """Of victims that still hold quota."""
-        self._leaving: dict[Key, set[Key]] = {}
+        self._holding: dict[Key, set[Key]] = {}
         """By preemptor, its victims that still hold quota."""
         self._paused: dict[Key, str] = {}
         """By preemptor whose first victim has stopped, a ClusterQueue of the arena."""
@@ -61,7 +61,7 @@ class PreemptedWorkloads:
         """Records that a workload is evicted for another one."""
         self.discard(victim)
         self._preemptors[victim] = preemptor
-        self._leaving.setdefault(preemptor, set()).add(victim)
+        self._holding.setdefault(preemptor, set()).add(victim)
         met = self._rounds.setdefault(victim, {})
         old = met.get(preemptor, _Round(0, now))
         met[preemptor] = _Round(old.times + 1 if now - old.at <= FORGET_AFTER + 2 * _delay(old.times) else 1, now)
@@ -70,10 +70,10 @@ class PreemptedWorkloads:
         """Records that the workload has stopped; returns the preemptor, if it was a victim."""
         preemptor = self._preemptors.pop(victim, None)
         if preemptor is not None:
-            left = self._leaving[preemptor]
+            left = self._holding[preemptor]
             left.discard(victim)
             if not left:
-                del self._leaving[preemptor]
+                del self._holding[preemptor]
                 self._paused.pop(preemptor, None)
                 self._since.pop(preemptor, None)
         return preemptor
@@ -83,7 +83,7 @@ class PreemptedWorkloads:
         preemptor = self.discard(victim)
         if preemptor is None:
             return
-        if preemptor in self._leaving:
+        if preemptor in self._holding:
             self._paused.setdefault(preemptor, cluster_queue)
         seconds = _delay(self._rounds[victim][preemptor].times)
         if seconds:

@@ -26,9 +26,10 @@ demand and priority in its ClusterQueue). Requeued, it is active again. ``core.q
 | the arena has no heads | idle | |
 | some victims of a preemptor are free, not all | paused, for 1 s at most | |
 
-(1) Before the next cycle if they fit, and otherwise often, unless a head of the arena comes first or a victim is still
-leaving; and when the arena has no heads left, at the latest after 1 s (``wake_ups``). A workload that is inadmissible
-alone because a closed gate keeps it from preempting is requeued with the groups, except before the next cycle.
+(1) Before the next cycle if they fit, and otherwise often, unless a head of the arena comes first or a victim still
+holds quota; and when the arena has no heads left, at the latest after 1 s (``wake_ups``). A workload that is
+inadmissible alone because a closed gate keeps it from preempting is requeued with the groups, except before the next
+cycle.
 (2) Not where something in the arena has changed since the heads of the cycle were taken (``_changed``).
 
 A second pass (``core.state.second_pass``) is due by time, and earlier when there is more room beside quota in its arena

@@ -53,7 +53,7 @@ class WakeUps:
 
     def late(self, now: float, arena_of: Mapping[str, str], busy: Set[str | None]) -> dict[str, _WakeUps]:
         """Removes and returns what wakes workloads late now, by arena and ClusterQueue; ``busy`` arenas have heads or
-        leaving victims.
+        victims that still hold quota.
         """
         due = [
             name

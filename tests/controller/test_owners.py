@@ -156,6 +156,8 @@ async def test_a_job_that_the_watch_has_not_shown_yet_is_read_and_the_store_coun
     owners.caches.stores[BATCH_JOB.resource].observe("ADDED", ended)
     assert owners.look("ns", JOB) == Level("job-uid", named=True)
     assert len(api.asked) == 1
+    owners.caches.stores[BATCH_JOB.resource].observe("DELETED", ended)
+    assert owners.look("ns", JOB) is None, "it is read again: what was read is older than its end"
 
 
 def alone(name: str) -> Raw:

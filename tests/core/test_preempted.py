@@ -215,4 +215,4 @@ def test_nothing_is_kept_of_a_removed_workload() -> None:
     for name in ("v1", "v2", "claim"):
         found.set_workload(Key("ns", name), None)
     victims = found._preempted
-    assert not (victims._preemptors or victims._leaving or victims._paused or victims._rounds or victims._since)
+    assert not (victims._preemptors or victims._holding or victims._paused or victims._rounds or victims._since)

@@ -30,10 +30,10 @@ def outcome(state: State) -> dict[Key, object]:
 class Account:
     """Quota and usage of a node by the definitions, worked out from the objects alone: nothing of ours is asked."""
 
-    def __init__(self, state: State, fr: FlavorResource, *, leaving: bool = True) -> None:
+    def __init__(self, state: State, fr: FlavorResource, *, evicted: bool = True) -> None:
         self.state = state
         self.fr = fr
-        self.leaving = leaving
+        self.evicted = evicted
         """Whether what those on their way out still hold counts as well."""
         self.cohorts = state.reservations.cohorts
         self.queues = state.reservations.cluster_queues
@@ -65,7 +65,7 @@ class Account:
         """By its workloads, or by those below beyond what they keep for themselves."""
         if queue:
             held = [found for key in self.state.workloads if (found := self.state.reservations.get(key)) is not None]
-            held = [each for each in held if each.cluster_queue == name and (self.leaving or not each.evicted)]
+            held = [each for each in held if each.cluster_queue == name and (self.evicted or not each.evicted)]
             given = [each.workload.admission for each in held]
             return sum(
                 pod_set.usage[resource]
@@ -93,7 +93,7 @@ def check_limits(state: State) -> None:
     """
     state.check()
     for fr in EVERY:
-        account = Account(state, fr, leaving=False)
+        account = Account(state, fr, evicted=False)
         for name in ("c0", "c1", "c2"):
             account.check(name, queue=False)
         for name in account.queues:

@@ -16,8 +16,8 @@ from controller.kube.workqueue import WorkQueue
 
 
 class Decisions(WorkQueue[Key]):
-    """The workloads with a decision to be written, in the order of the decisions. There are no more than those of one
-    cycle, one for each ClusterQueue. ``run`` it with ``DECIDED_WRITES`` workers.
+    """The workloads with a decision to be written, in the order of the decisions: those of one cycle, one for each
+    ClusterQueue, and the few that it did not wait for. ``run`` it with ``DECIDED_WRITES`` workers.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:

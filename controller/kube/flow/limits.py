@@ -1,9 +1,9 @@
 """The figures of flow control. docs/flow.md has what each of them does with half of its value, as it is, and with twice
 as much, measured by ``bench.flow`` on a model of an API server; a measurement on a real one that set a figure is here.
 
-Writes in flight are limited at three places, one after the other. What cycles decided has ``DECIDED_WRITES`` of them,
-and what can wait ``DEFERRED_AT_ONCE``; while admission calls arrive, all together have ``FEWEST`` to ``MOST``. Each
-call passes the throttle last.
+Writes in flight are limited first by what they are for: what cycles decided has ``DECIDED_WRITES`` of them, what can
+wait ``DEFERRED_AT_ONCE`` (reasons why workloads wait ``REASONS_AT_ONCE`` of these), and each reconciler its workers.
+While admission calls arrive, all together have ``FEWEST`` to ``MOST``. Each call passes the throttle last.
 
 All were measured with API server, etcd, clients and ``serve`` on two processors. ``bench.contention``: 90 clients
 create Workloads as fast as they can; ``bench.latency``: Jobs at a fixed rate, from create to unsuspend;

@@ -194,6 +194,26 @@ def test_a_new_job_of_the_name_does_not_wait_for_the_pods_of_the_old_one_whose_q
     assert isinstance(decide(situation(new, old, pods_gone=GONE)), DeleteWorkload)
 
 
+def another(**spec: Any) -> Raw:
+    """A Job of the same name that was created after the other was deleted."""
+    return merged(job(**spec), {"metadata": {"uid": "new-uid"}})
+
+
+@pytest.mark.parametrize("dying", [False, True], ids=["finished", "deleted"])
+def test_the_workload_of_an_earlier_job_is_released_although_the_one_of_its_name_is_not_managed(dying: bool) -> None:
+    old = admitted(workload_of(job()))
+    old, new = (deleting(old) if dying else old), another(suspend=False)
+    assert decide(situation(new, old, managed=False)) == Wait(), "its pods use the quota"
+    release = decide(situation(new, old, managed=False, pods_gone=GONE))
+    assert isinstance(release, RemoveFinalizer if dying else UpdateWorkloadStatus)
+
+
+def test_a_job_below_another_one_leaves_the_quota_of_an_earlier_job_to_its_pods() -> None:
+    old, new = admitted(workload_of(job())), another()
+    assert decide(situation(new, old, ancestor_admitted=False)) == Wait()
+    assert isinstance(decide(situation(new, old, ancestor_admitted=False, pods_gone=GONE)), DeleteWorkload)
+
+
 def test_pods_of_a_job_with_a_custom_selector_are_found_by_uid_too() -> None:
     found = job(manualSelector=True)
     found["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "forged"

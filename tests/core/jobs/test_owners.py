@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.jobs.kinds import ALL, BATCH_JOB, JOB_SET
-from core.jobs.owners import KNOWN, MOST_LEVELS, Nesting, NestingError, level, level_or_workload, nesting
+from core.jobs.owners import KNOWN, MOST_LEVELS, Nesting, NestingError, lets_run, level, level_or_workload, nesting
 from core.jobs.pod_owners import LEADER_WORKER_SET
 from core.model import Key, Raw, Workload
 from core.model.owner import Level, Owner, Reference
@@ -110,9 +110,32 @@ def test_an_owner_that_is_not_there_is_queued_as_long_as_its_workload_is_not_fin
     assert level_or_workload(found, SET, "another", lambda uid: workload) == found
 
 
-def test_an_owner_that_is_known_need_not_have_a_workload() -> None:
-    seen = known(SET.uid, NAMELESS)
-    assert level_or_workload(seen, SET, "ns", lambda uid: None) == seen
+@pytest.mark.parametrize("found", [DISABLED._replace(uid=SET.uid), Level("")], ids=["there", "of a kind of no account"])
+def test_what_is_known_of_an_owner_counts_more_than_a_workload(found: Level) -> None:
+    workload = Workload(Key("ns", "w"), "w", 0.0, "lq", 0, (), owner=Owner(SET.group, SET.kind, "ns", SET.name))
+    assert level_or_workload(found, SET, "ns", lambda uid: workload) == found
+
+
+@pytest.mark.parametrize(
+    ("found", "conditions", "runs"),
+    [
+        pytest.param(Level(SET.uid), (), False, id="its owner waits"),
+        pytest.param(Level(SET.uid), ("Admitted",), True, id="its owner is admitted"),
+        pytest.param(Level(SET.uid), ("Admitted", "Evicted"), True, id="its owner will stop it"),
+        pytest.param(Level("", gone=True), ("Admitted",), True, id="its owner is gone and holds quota"),
+        pytest.param(Level("", gone=True), ("Admitted", "Evicted"), False, id="its owner is gone, and was evicted"),
+        pytest.param(Level("another"), ("Admitted", "Evicted"), False, id="another one has its name"),
+        pytest.param(None, ("Admitted", "Evicted"), True, id="its owner is not read yet"),
+    ],
+)
+def test_what_an_owner_has_created_runs_while_the_owner_is_admitted(
+    found: Level | None, conditions: Sequence[str], runs: bool
+) -> None:
+    workload = Workload(Key("ns", "w"), "w", 0.0, "lq", 0, ())
+    for each in conditions:
+        workload = transitions.condition(workload, each, status=True, reason="", message="", now=1.0)
+    assert lets_run(found, SET, workload) is runs
+    assert lets_run(found, SET, None) is False
 
 
 def test_an_owner_that_is_not_known_yet_is_to_be_read() -> None:
