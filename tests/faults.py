@@ -236,7 +236,7 @@ class FaultProxy:
         """Reset every open connection."""
         tasks = list(self._connections)
         for task, writer in self._connections.items():
-            _linger(writer)
+            linger(writer)
             writer.transport.abort()
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -252,7 +252,7 @@ class FaultProxy:
                 await self._answer(request, writer)
                 self._watches.pop(task, None)
         except (ConnectionResetError, aiohttp.ClientError):
-            _linger(writer)
+            linger(writer)
             writer.transport.abort()
         except (EOFError, OSError, asyncio.CancelledError):
             pass
@@ -266,7 +266,7 @@ class FaultProxy:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             for task, reader in list(self._watches.items()):
-                if reader.at_eof():
+                if reader.at_eof() or reader.exception() is not None:  # a client with unread answers resets it
                     task.cancel()
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
@@ -353,8 +353,8 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
     return Request(method, parts.path, dict(parse_qsl(parts.query, keep_blank_values=True)), headers, body, target)
 
 
-def _linger(writer: asyncio.StreamWriter) -> None:
-    """Make closing this socket send RST rather than FIN."""
+def linger(writer: asyncio.StreamWriter) -> None:
+    """Makes closing this socket send RST rather than FIN."""
     sock: socket.socket | None = writer.get_extra_info("socket")
     if sock is not None and sock.fileno() >= 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -3,16 +3,23 @@
 import asyncio
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.eventually import eventually
-from tests.faults import FaultProxy
+from tests.faults import FaultProxy, linger
 from tests.standin import StandIn
 
 
-async def test_a_watch_ends_with_its_client(server: StandIn, proxy: FaultProxy) -> None:
-    """No event would end it: a run that kills hundreds of clients would keep all their watches."""
+@pytest.mark.parametrize("resets", [False, True], ids=["closes", "resets"])
+async def test_a_watch_ends_with_its_client(server: StandIn, proxy: FaultProxy, resets: bool) -> None:
+    """No event would end it: a run that kills hundreds of clients would keep all their watches. The system resets the
+    connection of a client that ends before it has read everything.
+    """
     to = urlsplit(proxy.url)
     _, writer = await asyncio.open_connection(to.hostname, to.port)
     writer.write(b"GET /apis/example.com/v1/things?watch=true&resourceVersion=1 HTTP/1.1\r\n\r\n")
     await eventually(lambda: server.open_watches)
+    if resets:
+        linger(writer)
     writer.close()
     await eventually(lambda: not server.open_watches)
