@@ -22,7 +22,6 @@ from controller.kube.config import Connection
 from controller.kube.errors import NotFound
 from operations.objects import apply
 from tests.app.http import Wire, get
-from tests.effort import cases
 from tests.eventually import eventually
 from tests.faults import FaultProxy, Request, proxied
 from tests.forked import Forked
@@ -45,8 +44,10 @@ UNANSWERED = 3
 """So many probes in a row without an answer make a stopped replica unready, as for kubelet; a refusal does so at once.
 One that runs answers when it gets the processor.
 """
-LAME_DUCK_SECONDS = cases(6, 10)
-"""For how long a replica serves on after SIGTERM: with many tests at once on a machine, and in the chart."""
+LAME_DUCK_SECONDS = 10
+"""For how long a replica serves on after SIGTERM, as in the chart. A round of probes waits for the slowest, which has
+two seconds: endpoints may follow five seconds late, and later with many tests at once on a machine.
+"""
 
 
 def settings(path: Path, *, durations: str = "", metrics: str = "0") -> Path:
@@ -153,7 +154,7 @@ def hooks(port: int) -> list[Raw]:
 
 
 def replica(kubeconfig: Path, settings: Path, *, forked: bool = False) -> Served:
-    """Another replica as the chart runs it, but on a different port, and for tests with less time as a lame duck."""
+    """Another replica as the chart runs it, but on a different port."""
     options = ["--config", str(settings), "--bind", "127.0.0.1:0", "--lame-duck", str(LAME_DUCK_SECONDS)]
     return Served(options, {"KUBECONFIG": str(kubeconfig)}, start=Forked if forked else None)
 

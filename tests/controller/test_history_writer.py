@@ -210,8 +210,9 @@ async def test_a_read_only_volume_is_one_line_and_one_metric(tmp_path: Path, mon
 async def test_changes_that_are_dropped_are_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "MOST_WAITING", 5)
     caches = started("before")
-    async with recording(caches, tmp_path) as (_, registry):
+    async with recording(caches, tmp_path) as (found, registry):
         await eventually(has(tmp_path, "before"))
+        await eventually(lambda: not found._changes)  # what is written waits until the loop knows of it
         for number in range(20):
             caches.workloads.observe("ADDED", workload(f"many-{number}"))
         assert registry.get_sample_value("seiretsu_history_dropped_changes_total") == 15.0
