@@ -298,8 +298,8 @@ async def _events() -> Figures:
 class _Statuses:
     """Statuses of thirty queues, each due again as soon as it is written, in two lanes; and admissions beside them."""
 
-    def __init__(self) -> None:
-        self.server = Server()
+    def __init__(self, on_the_way: float = ON_THE_WAY) -> None:
+        self.server = Server(on_the_way)
         self.pressure = Pressure(_now)
         self.waiting = 0
         self.calls = False
@@ -498,19 +498,11 @@ async def _refused_once() -> Figures:
 
 async def _far_away() -> Figures:
     """An idle API server whose answers need 100 ms on the way, and the statuses of thirty queues."""
-    world, server = _Statuses(), Server(FAR)
-    written = 0
-
-    async def status() -> None:
-        nonlocal written
-        async with world.budget.turn("lane"):
-            world.pressure.wrote("status", await server.call(STATUS))
-        written += 1
-
+    world = _Statuses(FAR)
     async with asyncio.TaskGroup() as group:
         for _ in range(30):
-            group.create_task(_again(10.0, status))
-    return {"statuses a second": written / 10.0}
+            group.create_task(_again(10.0, lambda: world.status(0)))
+    return {"statuses a second": len(world.written) / 10.0}
 
 
 class _Cycles:
@@ -528,13 +520,13 @@ class _Cycles:
         """The decisions whose writes are answered after ten seconds."""
         self._at: dict[Key, float] = {}
 
-    async def over(self, until: float, *, contended: bool, seconds: float = 0.02) -> None:
-        """Begins cycles, each of which takes so long, until a time; decisions that are not written then are not."""
+    async def over(self, until: float, *, contended: bool) -> None:
+        """Begins cycles, each of which takes 20 ms, until a time; decisions that are not written then are not."""
         writers = asyncio.create_task(self.decisions.run(limits.DECIDED_WRITES, self._write))
         for number in itertools.count():
             self.unwritten.append(self.decisions.outstanding)
             self.began.append(_now())
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(0.02)
             for queue in range(40):
                 key = Key(f"tenant-{queue}", str(number))
                 self._at[key] = _now()
@@ -588,13 +580,13 @@ async def _waits_for_writes() -> Figures:
 
 async def _reasons() -> Figures:
     """300 workloads begin to wait, at an idle API server whose answers need 100 ms on the way."""
-    world, server = _Statuses(), Server(FAR)
+    world = _Statuses(FAR)
     reasons, ended = WorkQueue[Key]("reasons", clock=_now), 0.0
 
     async def write(key: Key) -> None:
         nonlocal ended
         async with world.budget.turn("wait-reasons"):
-            world.pressure.wrote("reason", await server.call(WRITE))
+            await world.write("reason", WRITE)
         ended = _now()
 
     for number in range(300):

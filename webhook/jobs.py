@@ -253,9 +253,10 @@ def _runs_with_owner(job: Raw, request: Request, context: Context) -> bool:
     above = _ancestor(job, request, context)
     if above is None:
         return False
-    found = owners.workload_of(above, request.namespace, context.lookup.workload_of)
-    known = context.lookup.owner(request.namespace, above)
-    return not owners.known(above) or owners.lets_run(known, above, found)
+    if not owners.known(above):
+        return True
+    namespace, lookup = request.namespace, context.lookup
+    return owners.lets_run(lookup.owner(namespace, above), above, namespace, lookup.workload_of)
 
 
 def _queued_by_owner(job: Raw, request: Request, context: Context) -> bool:

@@ -67,15 +67,14 @@ class Owners:
 
     def look(self, namespace: str, owner: Reference) -> Level | None:
         """Returns what is known of an owner; None if it is not, or not yet: then it is read."""
-        kind = self._enabled(owner)
+        kind, asked = self._enabled(owner), (namespace, owner)
+        found = self._read.get(asked)
         if kind is not None:
             raw: Raw | None = self.caches.stores[kind.resource].get(Key(namespace, owner.name))
             if raw is not None:
-                if (read := self._read.pop((namespace, owner), None)) is not None:
-                    self._forget((namespace, owner), read)  # the store reports its end, too
+                if found is not None:  # the store reports its end, too
+                    self._forget(asked, self._read.pop(asked))
                 return level(kind, raw)
-        asked = namespace, owner
-        found = self._read.get(asked)
         if found is not None:
             self._read.move_to_end(asked)
         elif (owner.group, owner.kind) in self._passed:

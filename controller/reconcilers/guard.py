@@ -246,9 +246,10 @@ class PodGuard:
         if old is None or not isinstance(old.charge, Charge):
             return found
         before = old.charge.counted.account
-        if found is not None and (found[0] == before or self._workloads(found[0])):
-            return found
-        return (before, True) if found is None or any(map(holds, self._workloads(before))) else found
+        if found is None:
+            return before, True
+        lost = found[0] != before and not self._workloads(found[0]) and any(map(holds, self._workloads(before)))
+        return (before, True) if lost else found
 
     def _account(self, pod: RunningPod) -> tuple[QuotaHolder, bool] | None:
         kin = pod.kin
@@ -585,9 +586,9 @@ class PodGuard:
                 if isinstance(pod.charge, Charge) and pod.charge.counted.account in locating:
                     pod.charge.counted.locate(pod)
                     self._compare(pod.charge.counted)
-                if pod.charge is None or (isinstance(pod.charge, Charge) and pod.charge.stray):
+                if not isinstance(pod.charge, Charge) or pod.charge.stray:
                     self._again(pod)
-                elif pod.deleted and self._late(pod, now):
+                if pod.deleted and self._late(pod, now):
                     self.overdue(pod)
                 if not place % 100:
                     await asyncio.sleep(0)
@@ -606,11 +607,14 @@ class PodGuard:
             return
         before = pod.charge
         charge = pod.charge = self._charged(pod, pod)
+        stays = isinstance(charge, Charge) and isinstance(before, Charge) and charge.counted is before.counted
+        if stays and pod.deleted:  # it is one of those that terminate already, strays or not
+            return
         if isinstance(charge, Charge):
             self._count(charge, pod, 1)
         if isinstance(before, Charge):
             self._count(before, pod, -1)
-            if not isinstance(charge, Charge) or charge.counted is not before.counted:
+            if not stays:
                 before.counted.locate(None, pod)
         if isinstance(charge, Charge):
             charge.counted.locate(pod)

@@ -6,7 +6,7 @@ from controller.cache.caches import Caches
 from controller.cache.owners import Owners
 from controller.settings import ControllerSettings
 from core.jobs import meta
-from core.jobs.owners import Nesting, kinds_and_groups, lets_run, level_or_workload, nesting, workload_of
+from core.jobs.owners import Nesting, kinds_and_groups, lets_run, level_or_workload, nesting
 from core.matching.namespaces import managed
 from core.model import Key, Raw
 from core.model.owner import Level, Reference
@@ -51,5 +51,4 @@ class Managed:
         """Whether the object that is queued instead of another one is admitted; None for no object."""
         if ancestor is None:
             return None
-        found = workload_of(ancestor, namespace, self.caches.workload_of)
-        return lets_run(self.owners.look(namespace, ancestor), ancestor, found)
+        return lets_run(self.owners.look(namespace, ancestor), ancestor, namespace, self.caches.workload_of)

@@ -128,8 +128,8 @@ def unmanaged(s: JobSituation) -> Action | None:
 
 def _orphans(s: JobSituation) -> Action | None:
     """The Workloads of earlier jobs with the name of one that is not managed: nobody else releases their quota."""
-    earlier = () if s.kind.shares_names() else (raw for raw in s.workloads if not s.owns(raw))
-    actions = (orphan(raw, s.value(raw), s.now, s.pods_gone, s.life) for raw in earlier)
+    others = () if s.kind.shares_names() else (raw for raw in s.workloads if not s.owns(raw))
+    actions = (orphan(raw, s.value(raw), s.now, s.pods_gone, s.life) for raw in others)
     return next((action for action in actions if not isinstance(action, Wait)), None)
 
 
@@ -173,8 +173,7 @@ def child(s: JobSituation) -> Action | None:
         return _pods_below(s)
     if not s.ancestor_admitted and not s.suspended and s.outcome is None:
         return _stop(s, [], "ChildSuspended", "Kueue managed child job suspended")
-    made = (raw for raw in s.workloads if s.owns(raw) or s.awaits_pods(raw) is None)
-    if s.suspended and not s.active and (own := deleted(made)):
+    if s.suspended and not s.active and (own := deleted(filter(s.may_give_up, s.workloads))):
         return own  # made before the job above it was queued
     if s.ancestor_admitted and s.suspended and s.outcome is None and owners.started_by_us(s.job):
         # its pods are found by the job whose Workload holds their quota
@@ -222,7 +221,7 @@ def superfluous(s: JobSituation) -> Action | None:
 
     A Workload that holds quota keeps it while pods use it: pods of this job as it was before, or of an earlier job.
     """
-    unused = [raw for raw in s.others if s.may_delete(raw) and (s.owns(raw) or s.awaits_pods(raw) is None)]
+    unused = [raw for raw in s.others if s.may_delete(raw) and s.may_give_up(raw)]
     in_use = any(s.owns(raw) and holds_quota(s.value(raw)) for raw in unused)
     if in_use and s.match is None and s.outcome is None and s.active:
         return _stopped_elsewhere(s, unused) or Wait()

@@ -131,10 +131,11 @@ def is_gone(found: Level | None, owner: Reference) -> bool:
     return found is not None and (found.gone or found.uid not in ("", owner.uid))
 
 
-def lets_run(found: Level | None, owner: Reference, workload: Workload | None) -> bool:
-    """Whether what an owner with this Workload has created may run: while that is admitted. What an owner stops that is
-    there, when it was evicted, nobody stops when it is gone.
+def lets_run(found: Level | None, owner: Reference, namespace: str, by_uid: Callable[[str], Workload | None]) -> bool:
+    """Whether what an owner has created may run: while its Workload is admitted. An owner that is there stops it when
+    that is evicted; nobody does so for one that is gone. The arguments are those of ``level_or_workload``.
     """
+    workload = workload_of(owner, namespace, by_uid)
     if workload is None or not workload.holds(names.Condition.ADMITTED):
         return False
     return not (is_gone(found, owner) and workload.holds(names.Condition.EVICTED))

@@ -301,6 +301,10 @@ class JobSituation:
         """Whether the Workload was made for this job or an earlier one of its name: never that of another owner."""
         return self.owns(raw) or not self.kind.shares_names()
 
+    def may_give_up(self, raw: Raw) -> bool:
+        """Whether no pod of an earlier job uses the quota of a Workload."""
+        return self.owns(raw) or self.awaits_pods(raw) is None
+
     def stands(self, raw: Raw) -> bool:
         """Whether this Workload is that of the job as the job is now."""
         value = self.value(raw)

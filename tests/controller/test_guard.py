@@ -183,6 +183,15 @@ class World:
         assert (self.api.lists, self.api.deleted, self.api.evicted, self.told.events) == (0, [], [], [])
 
 
+async def sweep(world: World) -> None:
+    """The guard looks at all pods, at least once."""
+    with patch("controller.reconcilers.guard.SWEEP_SECONDS", 0.0):
+        sweeping = asyncio.create_task(world.guard._sweep())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        sweeping.cancel()
+
+
 @pytest.fixture
 def world() -> World:
     return World()
@@ -580,6 +589,18 @@ async def test_a_pod_that_is_attributed_again_is_counted_once(world: World) -> N
     assert world.guard._counted == {}
 
 
+async def test_a_stray_that_terminates_is_counted_as_one_when_it_is_attributed_again(world: World) -> None:
+    """An hour of grace, requested an hour ago; the sweep looks at strays again, and at those that are late."""
+    labels = {"batch.kubernetes.io/controller-uid": "job-uid"}
+    ends: Raw = {"deletionTimestamp": "2033-05-18T03:33:20Z", "deletionGracePeriodSeconds": 3600}
+    world.see(pod("old", owner=None, labels=labels, **ends), *map(pod, "abc"))
+    (counted,) = world.guard._counted.values()
+    await sweep(world)
+    assert ([*counted.leaving], counted.going.total(), counted.pods) == (["uid-old"], 1, 4)
+    await world.after(SECOND)
+    assert (world.api.deleted[:1], world.api.evicted) == ([("old", 1)], [])
+
+
 async def test_a_pod_on_a_node_that_is_lost_is_ended_once(world: World) -> None:
     """Nobody confirms that it has ended: it is neither listed nor deleted again and again."""
     leaving: Raw = {"deletionTimestamp": "2033-05-18T03:33:20Z", "deletionGracePeriodSeconds": 3600}
@@ -828,11 +849,7 @@ async def test_pods_that_ran_before_their_workload_had_domains_are_found_by_the_
     assigned(world, x=3)
     await world.after(SECOND)
     world.at_rest()
-    with patch("controller.reconcilers.guard.SWEEP_SECONDS", 0.0):
-        sweep = asyncio.create_task(world.guard._sweep())
-        for _ in range(10):
-            await asyncio.sleep(0)
-        sweep.cancel()
+    await sweep(world)
     await world.after(SECOND)
     assert world.api.evicted == [(world.workload, "PodsWithoutQuota")]
 

@@ -11,6 +11,7 @@ A write passes these in series; without other traffic none of them waits:
 3. ``throttle``: every call. The limit of a client that the Configuration sets (300 a second); an answer 429 halves it.
 
 So the classes are: admissions, evictions and starts first, then Workloads of new jobs, then what can wait. None waits
-for ever: each of the limits has a time after which the next write begins. ``limits`` has every figure, with what was
-measured when it was chosen. Fairness between namespaces is ``controller.kube.turns``.
+for ever: each of the limits has a time after which the next write begins. How far decisions may run ahead of their
+writes is in ``decisions``. ``limits`` has every figure, with what was measured when it was chosen. Fairness between
+namespaces is ``controller.kube.turns``.
 """

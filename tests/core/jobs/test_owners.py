@@ -131,11 +131,11 @@ def test_what_is_known_of_an_owner_counts_more_than_a_workload(found: Level) -> 
 def test_what_an_owner_has_created_runs_while_the_owner_is_admitted(
     found: Level | None, conditions: Sequence[str], runs: bool
 ) -> None:
-    workload = Workload(Key("ns", "w"), "w", 0.0, "lq", 0, ())
+    workload = Workload(Key("ns", "w"), "w", 0.0, "lq", 0, (), owner=Owner(SET.group, SET.kind, "ns", SET.name))
     for each in conditions:
         workload = transitions.condition(workload, each, status=True, reason="", message="", now=1.0)
-    assert lets_run(found, SET, workload) is runs
-    assert lets_run(found, SET, None) is False
+    assert lets_run(found, SET, "ns", lambda uid: workload) is runs
+    assert lets_run(found, SET, "ns", lambda uid: None) is False
 
 
 def test_an_owner_that_is_not_known_yet_is_to_be_read() -> None:
