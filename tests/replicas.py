@@ -45,8 +45,8 @@ UNANSWERED = 3
 One that runs answers when it gets the processor.
 """
 LAME_DUCK_SECONDS = 10
-"""For how long a replica serves on after SIGTERM, as in the chart. A round of probes waits for the slowest, which has
-two seconds: endpoints may follow five seconds late, and later with many tests at once on a machine.
+"""For how long a replica serves on after SIGTERM, as in the chart. A probe has two seconds, and one that is late knows
+nothing: endpoints may follow five seconds late with many tests at once on a machine.
 """
 
 
@@ -61,18 +61,33 @@ class Balancer:
 
     def __init__(self) -> None:
         self.replicas: list[Served] = []
-        self.ready: list[Address] = []
+        self._ready: set[Served] = set()
         self._turn = 0
         self._open: set[asyncio.StreamWriter] = set()
         self._unanswered: dict[Served, int] = {}
 
+    @property
+    def ready(self) -> list[Address]:
+        """Where a new connection may go."""
+        return [one.address for one in self.replicas if one in self._ready]
+
     async def watch(self) -> None:
-        """Follow readiness, late. All are asked at once: how late must not depend on how many there are."""
-        while True:
-            asked = [one for one in self.replicas if "ready" in one.lines]
-            ready = await asyncio.gather(*(self._is_ready(one) for one in asked))
-            await asyncio.sleep(ENDPOINT_DELAY)
-            self.ready = [one.address for one, yes in zip(asked, ready, strict=True) if yes]
+        """Follow readiness, late. Each replica by itself: how late must not depend on what another one does."""
+        following: dict[Served, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            while True:
+                for one in self.replicas:
+                    if "ready" in one.lines and (one not in following or following[one].done()):
+                        following[one] = group.create_task(self._follow(one))
+                await asyncio.sleep(ENDPOINT_DELAY / 2)
+
+    async def _follow(self, replica: Served) -> None:
+        yes = await self._is_ready(replica)
+        await asyncio.sleep(ENDPOINT_DELAY)
+        if yes:
+            self._ready.add(replica)
+        else:
+            self._ready.discard(replica)
 
     async def _is_ready(self, replica: Served) -> bool:
         try:
@@ -80,7 +95,7 @@ class Balancer:
                 yes = (await wire.call(get("/readyz"))).status == 200
         except TimeoutError:
             self._unanswered[replica] = self._unanswered.get(replica, 0) + 1 if _stopped(replica.process.pid) else 0
-            return replica.address in self.ready and self._unanswered[replica] < UNANSWERED
+            return replica in self._ready and self._unanswered[replica] < UNANSWERED
         except OSError:
             yes = False
         self._unanswered[replica] = 0
@@ -91,7 +106,8 @@ class Balancer:
         self._turn += 1
         self._open.add(writer)
         try:
-            chosen = self.ready[self._turn % len(self.ready)]
+            ready = self.ready
+            chosen = ready[self._turn % len(ready)]
             there_reader, there_writer = await asyncio.open_connection(chosen.host, chosen.port)
         except (OSError, ZeroDivisionError):
             writer.transport.abort()

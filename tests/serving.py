@@ -147,9 +147,14 @@ _NEVER_CHOSEN = range(20_000, 32_000)
 def _port(kubeconfig: Path) -> int:
     """The port that the last process with a kubeconfig had, if it is free; else a new one."""
     known = [_PORTS[kubeconfig]] if kubeconfig in _PORTS else []
+    _PORTS[kubeconfig] = free_port(*known)
+    return _PORTS[kubeconfig]
+
+
+def free_port(*known: int) -> int:
+    """One of these ports, or another one, that is free and that no connection is given until something listens."""
     for port in (*known, *random.sample(_NEVER_CHOSEN, 100)):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            _PORTS[kubeconfig] = port
             return port
     raise AssertionError("no port is free")
 

@@ -76,12 +76,13 @@ def test_nothing_is_built_and_nothing_is_printed_where_all_is_there(
     assert of_tests.main() == 0 and capsys.readouterr() == ("", "")
 
 
-def test_a_browser_that_cannot_be_fetched_is_said_plainly(
+def test_a_browser_that_cannot_be_fetched_is_said_plainly_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CHROMIUM", raising=False)
-    monkeypatch.setattr(of_tests, "_is_there", lambda module: True)
+    monkeypatch.setattr(of_tests, "_is_there", lambda module: False)
+    monkeypatch.setattr(build, "build", lambda module, report: pytest.fail(f"{module.name} is built"))
     assert of_tests.main() == 1
-    assert "install npm, or a Chromium that is on PATH" in capsys.readouterr().err
+    assert "which npm fetches: install npm" in capsys.readouterr().err

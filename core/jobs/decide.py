@@ -123,11 +123,11 @@ def unmanaged(s: JobSituation) -> Action | None:
     if s.managed or s.ancestor_admitted is not None:
         return None
     withdrawn = None if s.owner_unread else _withdrawn(s)
-    return withdrawn or _orphans(s) or (None if s.has_own_quota else Wait())
+    return withdrawn or (None if s.has_own_quota else _orphans(s) or Wait())
 
 
 def _orphans(s: JobSituation) -> Action | None:
-    """The Workloads of earlier jobs with the name of one that is not managed: nobody else releases their quota."""
+    """The Workloads of earlier jobs with the name of one that has none of its own: nobody else releases their quota."""
     others = () if s.kind.shares_names() else (raw for raw in s.workloads if not s.owns(raw))
     actions = (orphan(raw, s.value(raw), s.now, s.pods_gone, s.life) for raw in others)
     return next((action for action in actions if not isinstance(action, Wait)), None)
@@ -180,7 +180,7 @@ def child(s: JobSituation) -> Action | None:
         mark = {names.Label.JOB_UID: s.ancestor_uid}
         pods = [Injection(each["name"], each["count"], mark) for each in s.pod_sets]
         return Start(s.start(pods), "of its parent job")
-    return Wait()
+    return _orphans(s) or Wait()
 
 
 def _pods_below(s: JobSituation) -> Action | None:

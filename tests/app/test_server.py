@@ -50,7 +50,7 @@ async def test_an_address_in_use_is_named_and_nothing_listens(serve: Serve) -> N
 async def test_a_lame_duck_still_answers_new_and_old_connections_and_says_close(serve: Serve) -> None:
     async with serve(tls=True) as served, served.wire() as old:
         assert "connection" not in (await old.call(get("/page"))).headers
-        stopping = asyncio.create_task(served.server.stop(Farewell(lame_duck=0.5, calls=0.5)))
+        stopping = asyncio.create_task(served.server.stop(Farewell(lame_duck=2.0, calls=0.5)))
         await asyncio.sleep(0)
         assert served.server.draining
         async with served.wire() as new:

@@ -6,7 +6,6 @@ rights of its service account, with which it logs in as in a pod. Nothing runs c
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from devcluster import build, containers
 from devcluster.controlplane import ControlPlane
 from tests.eventually import PATIENCE
 from tests.forked import Forked
-from tests.serving import Served
+from tests.serving import Served, free_port
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "seiretsu"
@@ -38,13 +37,10 @@ def helm(
 
 
 def free_ports(number: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(number)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    ports: dict[int, None] = {}
+    while len(ports) < number:
+        ports[free_port()] = None
+    return [*ports]
 
 
 def get(plane: ControlPlane, *words: str) -> Raw:

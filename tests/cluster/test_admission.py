@@ -14,10 +14,10 @@ pytestmark = pytest.mark.cluster
 def test_a_queue_borrows_what_its_cohort_does_not_use_and_no_more(world: World) -> None:
     world.queue("a", 2, cohort=True)
     world.queue("b", 2, cohort=True)
-    world.job("borrows", "a", cpu=3, seconds=30)
+    world.job("borrows", "a", cpu=3, seconds=600)
     world.until("borrowing", lambda: world.used("a") == ("3", "1"))
-    world.job("too-much", "b", cpu=2, seconds=30)
-    world.job("fits", "b", cpu=1, seconds=30)
+    world.job("too-much", "b", cpu=2, seconds=600)
+    world.job("fits", "b", cpu=1, seconds=600)
     world.until("the rest is taken", lambda: "fits" in world.running())
     assert world.running() == {"borrows", "fits"}
 
@@ -54,11 +54,11 @@ def test_no_workload_passes_the_head_of_a_strict_queue_but_some_in_a_best_effort
     world.queue("strict", 2, queueingStrategy="StrictFIFO")
     world.queue("best", 2)
     for queue in ("strict", "best"):
-        world.job(f"{queue}-runs", queue, cpu=1, seconds=60)
+        world.job(f"{queue}-runs", queue, cpu=1, seconds=600)
         world.until("the first runs", lambda queue=queue: f"{queue}-runs" in world.running())  # type: ignore[misc]
         world.job(f"{queue}-big", queue, cpu=2, seconds=1)
         world.outlive_second_of(f"{queue}-big")
-        world.job(f"{queue}-small", queue, cpu=1, seconds=60)
+        world.job(f"{queue}-small", queue, cpu=1, seconds=600)
     world.until("the small one passes", lambda: "best-small" in world.running())
     assert world.running() == {"strict-runs", "best-runs", "best-small"}
 

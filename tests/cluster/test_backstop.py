@@ -20,7 +20,7 @@ from tests.charts.rendering import POLICIES_SERVED, documents, rendered
 from tests.cluster.operators import JOBSET, define
 from tests.cluster.world import World
 from tests.core.jobs.test_jobset import job_set
-from tests.eventually import WAIT, eventually
+from tests.eventually import WAIT, eventually, until
 from tests.serving import AS_US
 from webhook import template_marks
 from webhook.backstop import BELOW, BY_HAND, LABELLED, MOVED, RESIZED, policies
@@ -268,6 +268,7 @@ def by_tenant(plane: ControlPlane) -> Callable[..., str]:
     binding = ("create", "rolebinding", "tenant", "--clusterrole=edit", "--user=tenant", "-n", "team-of-tenant")
     plane.kubectl(*binding, check=True)
     plane.kubectl(*WAIT, "--for=create", "serviceaccount/default", "-n", "team-of-tenant", check=True)
+    until(lambda: plane.kubectl("auth", "can-i", "create", "jobs", *TENANT).stdout == "yes\n")
 
     def run(*arguments: str, made: Raw | None = None) -> str:
         done = plane.kubectl(*arguments, *TENANT, stdin=json.dumps(made) if made else None)
@@ -499,6 +500,7 @@ def test_jobs_of_a_namespace_must_name_a_queue_whatever_owners_they_claim(enforc
     enforced.kubectl(
         "create", "clusterrolebinding", "op", "--clusterrole=cluster-admin", "--serviceaccount=operators:jobset"
     )
+    until(lambda: enforced.kubectl("auth", "can-i", "create", "jobs", *trusted).stdout == "yes\n")
     assert refusal_of(enforced, claimed, *trusted) == "", "what the controller of JobSets creates"
     owner |= {"apiVersion": "batch/v1", "kind": "CronJob"}
     made = ("--as=system:serviceaccount:kube-system:cronjob-controller", "--as-group=system:masters")

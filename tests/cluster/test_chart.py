@@ -36,7 +36,7 @@ from tests.cluster.charted import CHART, NAMESPACE, RELEASE, ROOT, deployed, get
 from tests.cluster.steady import creating
 from tests.effort import cases
 from tests.eventually import PATIENCE, WAIT, eventually, until
-from tests.replicas import balanced
+from tests.replicas import LAME_DUCK_SECONDS, balanced
 from tests.serving import Served
 
 EXAMPLES, SECURITY = ROOT / "examples", ROOT / "docs" / "security.md"
@@ -238,7 +238,7 @@ def kueues() -> tuple[Raw, Raw]:
     for ports in ("health", "metrics", "webhook"):
         del configuration[ports]
     values["metricsService"]["ports"][0]["targetPort"] = "metrics"
-    values["controllerManager"]["manager"]["extraArgs"] = ["--lame-duck=6"]
+    values["controllerManager"]["manager"]["extraArgs"] = [f"--lame-duck={LAME_DUCK_SECONDS}"]
     return configuration, values
 
 

@@ -19,7 +19,7 @@ from devcluster.controlplane import ControlPlane
 from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.operators import Operators
 from tests.cluster.world import World, done
-from tests.eventually import WAIT
+from tests.eventually import WAIT, until
 from tests.serving import Served, serving
 
 pytestmark = pytest.mark.cluster
@@ -79,7 +79,15 @@ def pod(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
         account = f"--serviceaccount={MANAGED}:default"
         plane.kubectl("create", "rolebinding", "jobs", "--role=jobs", account, "-n", namespace, check=True)
     bound = ("--bound-object-kind=Pod", "--bound-object-name=client")
-    return kubeconfig_of(plane, MANAGED, "default", tmp_path_factory.mktemp("pod"), *bound)
+    file = kubeconfig_of(plane, MANAGED, "default", tmp_path_factory.mktemp("pod"), *bound)
+
+    def may(namespace: str) -> bool:
+        return (
+            plane.kubectl("auth", "can-i", "patch", "jobs", "-n", namespace, f"--kubeconfig={file}").stdout == "yes\n"
+        )
+
+    until(lambda: may(MANAGED) and may(FREE))
+    return file
 
 
 @pytest.fixture(scope="module")

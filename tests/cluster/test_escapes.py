@@ -265,6 +265,7 @@ def test_a_stopped_job_does_not_start_again_while_its_pods_terminate(world: Worl
     world.queue("team", 2)
     world.create(stubborn("long"))
     world.until("its pods run", lambda: len(on_nodes(world)) == 2)
+    world.until("its quota is counted", lambda: world.used("team")[0] == "2")
     world.job("waits", "team", pods=2, seconds=600)
     first, before = pods(world), world.version("jobs")
     by_tenant(*patch("long", {"spec": {"suspend": True}}), check=True)
@@ -356,6 +357,7 @@ def test_a_job_that_its_owner_changes_all_the_time_is_stopped(world: World) -> N
     world.queue("team", 2)
     world.job("busy", "team", pods=2, seconds=600)
     world.until("its pods are there", lambda: len(pods(world)) == 2)
+    world.until("its quota is counted", lambda: world.used("team")[0] == "2")
     ended, changes = threading.Event(), list[int]()
     threads = [threading.Thread(target=changing, args=(world, "busy", ended, changes)) for _ in range(6)]
     for each in threads:
@@ -429,7 +431,8 @@ def test_a_job_does_not_take_the_workload_of_another_one(world: World, by_tenant
         else:
             by_tenant(*patch(each, label))  # may be refused
     world.until("it has an event", lambda: world.events("Job", "taker"))
-    assert world.running() == {"holds"} and world.used("team")[0] == "2"
+    assert world.running() == {"holds"}
+    world.until("its quota is counted", lambda: world.used("team")[0] == "2")
     assert world.condition("holds", "Finished") == ("", "", "")
 
 

@@ -144,9 +144,9 @@ def test_a_job_that_runs_longer_than_it_may_is_deactivated_and_has_all_its_time_
     world: World,
 ) -> None:
     world.queue("team", 1)
-    before = world.version("workloads")
+    before, jobs_before = world.version("workloads"), world.version("jobs")
     world.job("job", "team", seconds=600, labels={"kueue.x-k8s.io/max-exec-time-seconds": "2"})
-    runs(world, "job")
+    world.seen("jobs", jobs_before, lambda found: not found["spec"]["suspend"])
     cause, message = "MaximumExecutionTimeExceeded", "exceeding the maximum execution time"
     world.until("it is deactivated", lambda: world.workload("job")["spec"]["active"] is False)
     world.until("it has stopped", lambda: world.reason("job", "QuotaReserved") == "False/Deactivated")
@@ -160,8 +160,9 @@ def test_a_job_that_runs_longer_than_it_may_is_deactivated_and_has_all_its_time_
     evictions = [{"reason": "Deactivated", "underlyingCause": cause, "count": 1}]
     assert world.workload("job")["status"]["schedulingStats"]["evictions"] == evictions
     assert "accumulatedPastExecutionTimeSeconds" not in world.workload("job")["status"]
+    again = world.version("workloads")
     world.patch("workloads", world.workload("job")["metadata"]["name"], {"spec": {"active": True}})
-    world.until("it runs again", lambda: world.reason("job", "Evicted") == "False/QuotaReserved")
+    world.seen("workloads", again, lambda found: condition(found, "Evicted")[:2] == ("False", "QuotaReserved"))
     world.until(
         "its time is over once more",
         lambda: world.workload("job")["status"]["schedulingStats"]["evictions"][0]["count"] == 2,

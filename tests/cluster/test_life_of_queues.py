@@ -262,10 +262,12 @@ def test_lowered_quota_leaves_running_jobs_and_raised_quota_admits_the_next(worl
 
 
 def test_after_a_burst_of_jobs_statuses_of_queues_are_right_with_fewer_writes_than_jobs(world: World) -> None:
-    world.queue("team", 5)
-    world.until("the queue is active", lambda: world.active("team")[0] == "True")
-    since = world.version("localqueues")
+    """All are queued in one moment: how fast a machine creates Jobs must not matter."""
+    world.queue("team", 5, stopPolicy="Hold")
     world.create(*(job(f"job-{number}", "team", cpu=1, pods=1, seconds=600) for number in range(40)))
+    world.until("all are queued", lambda: len(world.workloads()) == 40)
+    since = world.version("localqueues")
+    world.patch("clusterqueues", world.full("team"), {"spec": {"stopPolicy": "None"}})
     counts = {"pendingWorkloads": 35, "reservingWorkloads": 5, "admittedWorkloads": 5}
 
     def right(status: Raw) -> bool:

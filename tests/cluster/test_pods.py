@@ -595,7 +595,7 @@ def test_a_rolling_update_of_a_statefulset_replaces_its_pods_within_its_quota(wo
     update("two", partition=0)
     world.until("all are replaced", lambda: images() == ["two"] * 3)
     world.until("all of them run", lambda: list(states_of(world, app).values()) == ["Running"] * 3)
-    assert reserving(world, app) == 1
+    world.until("all are one workload", lambda: reserving(world, app) == 1)
     world.delete("statefulsets", app)
     world.until("its pods are gone", lambda: not pods_of(world, app))
 
@@ -730,7 +730,7 @@ def test_a_rolling_update_of_a_leaderworkerset_replaces_running_and_waiting_grou
     world.patch("leaderworkersets", "roll", {"spec": {"leaderWorkerTemplate": templates}})
     world.until("running groups are replaced", lambda: all(does(index, "two", "Running") for index in "12"))
     world.until("and the one that waits", lambda: does("0", "two", "gated"))
-    assert reserving(world, "rolling-groups") == 2
+    world.until("two hold quota", lambda: reserving(world, "rolling-groups") == 2)
     world.patch("workloads", workload_of("0"), {"spec": {"active": True}})
     world.until("it runs too", lambda: does("0", "two", "Running"))
     world.delete("leaderworkersets", "roll")

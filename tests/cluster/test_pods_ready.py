@@ -22,13 +22,17 @@ CONFIGURATION = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 waitForPodsReady:
-  timeout: 4s
+  timeout: START
   recoveryTimeout: 1s
   blockAdmission: BLOCK
   requeuingStrategy: {timestamp: TIMESTAMP, backoffLimitCount: 1, backoffBaseSeconds: 1, backoffMaxSeconds: 2}
 objectRetentionPolicies:
   workloads: {afterFinished: 1s, afterDeactivatedByKueue: 1s}
 """
+SHORT = {"START": "4s", "TIMESTAMP": "Eviction", "BLOCK": "true"}
+ENOUGH_TO_START = {"START": "10m"}
+BY_CREATION = {"TIMESTAMP": "Creation", "BLOCK": "false"}
+"""A head that waits only for the pods of others keeps its place, whatever the timestamp: so it does not."""
 WAITING = "waiting for all admitted workloads to be in PodsReady condition"
 RESERVED = "QuotaReserved"
 NODE_LABEL = "seiretsu.dev/of-the-test"
@@ -38,12 +42,14 @@ NODE_LABEL = "seiretsu.dev/of-the-test"
 def served(
     unserved: ControlPlane, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Served]:
-    """`seiretsu serve` that orders who was put off by the time of the eviction, or as the test's parameter says."""
+    """`seiretsu serve` with short times that orders who was put off by the time of the eviction; the test's parameter
+    changes either.
+    """
     directory = tmp_path_factory.mktemp("short")
-    timestamp = getattr(request, "param", "Eviction")
-    # A head that waits only for the pods of others keeps its place, whatever the timestamp: without that, for Creation.
-    block = "true" if timestamp == "Eviction" else "false"
-    (directory / "configuration.yaml").write_text(CONFIGURATION.replace("TIMESTAMP", timestamp).replace("BLOCK", block))
+    configuration = CONFIGURATION
+    for name, value in (SHORT | getattr(request, "param", {})).items():
+        configuration = configuration.replace(name, value)
+    (directory / "configuration.yaml").write_text(configuration)
     with serving(unserved.kubeconfig, directory, "--config", str(directory / "configuration.yaml")) as process:
         process.ready()
         nothing_else_runs(unserved)
@@ -163,20 +169,6 @@ def test_a_new_workload_says_that_it_waits_for_the_pods_of_others(world: World) 
     )
 
 
-def test_pods_that_were_ready_have_their_own_time_to_recover(world: World) -> None:
-    world.queue("team", 1)
-    world.plane.kubectl("label", "node", "node-1", f"{NODE_LABEL}={world.namespace}", "--overwrite", check=True)
-    world.create(wants_a_node("job", "team", world.namespace))
-    world.until("its pod is ready", lambda: world.reason("job", "PodsReady") == "True/Started")
-    before = world.version("workloads")
-    world.plane.kubectl("label", "node", "node-1", f"{NODE_LABEL}-", check=True)
-    world.plane.kubectl("delete", "pods", "--all", "-n", world.namespace, "--wait=false", check=True)
-    states = world.seen("workloads", before, lambda it: condition(it, "Requeued")[:2] == ("False", "PodsReadyTimeout"))
-    put_off = next(state for state in states if requeue_state(state).get("count") == 1)
-    evictions = [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForRecovery", "count": 1}]
-    assert put_off["status"]["schedulingStats"]["evictions"] == evictions
-
-
 def test_a_finished_workload_is_deleted_after_its_retention_and_its_job_stays(world: World) -> None:
     world.queue("team", 1)
     world.job("job", "team", seconds=0.1)
@@ -188,8 +180,23 @@ def test_a_finished_workload_is_deleted_after_its_retention_and_its_job_stays(wo
     )
 
 
-@pytest.mark.parametrize("served", ["Creation"], indirect=True)
+@pytest.mark.parametrize("served", [BY_CREATION], indirect=True)
 def test_ordered_by_creation_an_evicted_workload_precedes_later_ones(served: Served, world: World) -> None:
-    """The last of this file: its process is another one, with another Configuration."""
+    """At the end of this file: its process is another one, with another Configuration, and so is that of the next."""
     assert until_the_first_has_its_second_turn(world, quota=1) == ["first", "second", "first"]
     assert world.reason("third", RESERVED) == "False/WaitingForQuota"
+
+
+@pytest.mark.parametrize("served", [ENOUGH_TO_START], indirect=True)
+def test_pods_that_were_ready_have_their_own_time_to_recover(served: Served, world: World) -> None:
+    world.queue("team", 1)
+    world.plane.kubectl("label", "node", "node-1", f"{NODE_LABEL}={world.namespace}", "--overwrite", check=True)
+    world.create(wants_a_node("job", "team", world.namespace))
+    world.until("its pod is ready", lambda: world.reason("job", "PodsReady") == "True/Started")
+    before = world.version("workloads")
+    world.plane.kubectl("label", "node", "node-1", f"{NODE_LABEL}-", check=True)
+    world.plane.kubectl("delete", "pods", "--all", "-n", world.namespace, "--wait=false", check=True)
+    states = world.seen("workloads", before, lambda it: condition(it, "Requeued")[:2] == ("False", "PodsReadyTimeout"))
+    put_off = next(state for state in states if requeue_state(state).get("count") == 1)
+    evictions = [{"reason": "PodsReadyTimeout", "underlyingCause": "WaitForRecovery", "count": 1}]
+    assert put_off["status"]["schedulingStats"]["evictions"] == evictions

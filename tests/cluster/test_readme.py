@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 from pathlib import Path
 
@@ -92,11 +93,17 @@ def test_serve_beside_a_cluster_and_the_examples(tmp_path: Path) -> None:
 
 
 def test_the_chart_on_a_cluster_without_containers(tmp_path: Path) -> None:
-    """Where other programs listen on the ports of the page, free ones are as good; nothing calls a lame duck here."""
+    """Where other programs listen on the ports of the page, free ones are as good; nothing calls a lame duck here.
+
+    The port of the webhooks is one that systems give to connections: `seiretsu doctor` dials the addresses of the pods,
+    which are simulated, and the networks of some machines answer for every address, but not on these ports.
+    """
     (programs := tmp_path / "programs").mkdir()
     for each in (*build.ensure("kubectl")["kubectl"].parent.iterdir(), build.ensure("helm")["helm"]):
         (programs / each.name).symlink_to(each)
-    webhook, health, metrics = free_ports(3)
+    health, metrics = free_ports(2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        webhook = listening.getsockname()[1]
     configuration = {
         "webhook": {"port": webhook},
         "health": {"healthProbeBindAddress": f":{health}"},

@@ -177,25 +177,27 @@ async def test_an_api_server_that_dies_and_comes_back_does_not_end_the_process(
 
 
 async def test_t11_a_call_in_flight_at_sigterm_is_answered_and_the_process_ends_with_0(
-    served: Served, tmp_path: Path
+    plane: ControlPlane, tmp_path: Path
 ) -> None:
     """T11: it ends after the lame duck time, when no new connection is accepted any more. `test_rollout.py` has the
     other half: of two replicas one is asked to stop, under load.
     """
     request = post(HOOK, b"{" + b" " * 1000 + b"}")
-    async with Wire(served.address, trust(tmp_path)) as wire, Wire(served.address, trust(tmp_path)) as probe:
-        await probe.call(get("/healthz"))
-        served.process.terminate()
-        served.logged("Asked to stop: answering the calls in flight")
-        await wire.send(request[:-500])
-        readiness = await probe.call(get("/readyz"))
-        assert (readiness.status, readiness.headers["connection"]) == (503, "close")
-        while await accepts(served.address, tmp_path):  # noqa: ASYNC110 - the other process closes its port
-            await asyncio.sleep(0.05)
-        await wire.send(request[-500:])
-        answer = await wire.answer()
-        assert (answer.status, answer.headers["connection"]) == (400, "close")  # no review, but answered
-    assert await asyncio.to_thread(served.wait) == 0
+    with serving(plane.kubeconfig, tmp_path, "--lame-duck", "2", forked=False) as served:
+        served.ready()
+        async with Wire(served.address, trust(tmp_path)) as wire, Wire(served.address, trust(tmp_path)) as probe:
+            await probe.call(get("/healthz"))
+            served.process.terminate()
+            served.logged("Asked to stop: answering the calls in flight")
+            await wire.send(request[:-500])
+            readiness = await probe.call(get("/readyz"))
+            assert (readiness.status, readiness.headers["connection"]) == (503, "close")
+            while await accepts(served.address, tmp_path):  # noqa: ASYNC110 - the other process closes its port
+                await asyncio.sleep(0.05)
+            await wire.send(request[-500:])
+            answer = await wire.answer()
+            assert (answer.status, answer.headers["connection"]) == (400, "close")  # no review, but answered
+        assert await asyncio.to_thread(served.wait) == 0
 
 
 async def accepts(address: Address, tmp_path: Path) -> bool:

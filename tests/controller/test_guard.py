@@ -65,6 +65,10 @@ def pod(name: str, *, owner: Raw | None = JOB, cpu: str = "1", **metadata: Any) 
 KID = {**JOB, "name": "kid", "uid": "kid-uid"}
 
 
+ELSEWHERE = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c-uid", "controller": True}
+"""An owner that is no job: who may patch a pod can write it."""
+
+
 def below(owner: Raw, above: Raw) -> Raw:
     """The job that an owner reference is about, below another one."""
     metadata = {"name": owner["name"], "uid": owner["uid"], "ownerReferences": [above]}
@@ -461,6 +465,36 @@ async def test_pods_of_a_group_are_counted_for_its_workload(world: World) -> Non
     world.see(pod("a", owner=None, labels={"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/managed": "true"}))
     await world.after(SECOND)
     assert world.api.deleted == [("a", 1)]  # it has no time to terminate
+
+
+async def test_a_pod_whose_group_has_the_name_of_a_jobs_workload_is_counted_for_its_own_job(world: World) -> None:
+    """Users choose the names of groups: the quota of that Workload would count twice."""
+    group = {"kueue.x-k8s.io/pod-group-name": world.workload, "batch.kubernetes.io/controller-uid": "job-uid"}
+    world.see(*map(pod, "abc"), pod("d", owner=ELSEWHERE, labels=group))
+    await world.after(SECOND)
+    assert (world.api.deleted, world.api.evicted) == ([("d", None)], [(world.workload, "PodsWithoutQuota")])
+
+
+async def test_a_pod_that_somebody_moves_to_a_group_without_quota_loses_that_of_its_job(world: World) -> None:
+    """It would run on for half a minute after its job, one short job after the other."""
+    world.see(*map(pod, "abc"))
+    marked: Raw = {"labels": {"kueue.x-k8s.io/pod-group-name": "g"}, "finalizers": ["kueue.x-k8s.io/managed"]}
+    world.see(pod("a", owner=ELSEWHERE, **marked))
+    await world.after(SECOND)
+    assert world.api.deleted == [("a", 1)]
+
+
+async def test_pods_below_a_job_that_is_gone_are_stopped_soon_after_its_workload_has_finished() -> None:
+    """They do not wait for the next sweep."""
+    world = World(manage_jobs_without_queue_name=True)
+    jobs = world.caches.stores[BATCH_JOB.resource]
+    jobs.observe("ADDED", below(KID, JOB))
+    jobs.observe("DELETED", job(suspend=False))
+    gone(world, JOB)
+    world.see(*(pod(each, owner=KID) for each in "abc"))
+    world.condition("Finished")
+    await world.after(LEAVES_SECONDS + 4 * SECOND)
+    assert {name for name, _ in world.api.deleted} == {"a", "b", "c"}
 
 
 async def test_a_pod_that_its_statefulset_replaces_is_counted_for_the_workload_of_the_others(world: World) -> None:

@@ -104,7 +104,7 @@ def test_a_control_plane_ends_with_its_owner_even_if_that_is_killed(tmp_path: Pa
 
         for pidfd in pidfds:
             stack.callback(os.close, pidfd)
-            assert select.select([pidfd], [], [], 20)[0], "a component outlived its owner"
+            assert select.select([pidfd], [], [], PATIENCE)[0], "a component outlived its owner"
     assert _gone(records)
 
 

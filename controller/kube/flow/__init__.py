@@ -4,7 +4,7 @@ A write passes these in series; without other traffic none of them waits:
 
 1. ``budget``: only what people read later (why a workload waits, counts of queues, events). These begin one after the
    other, at intervals that grow with the latency of all writes of this process (``pressure``). An idle API server
-   gets a hundred a second, a busy one five, and one while admissions wait to be written.
+   gets up to four at once, a busy one five a second, and one a second while admissions wait to be written.
 2. ``precedence``: while admission calls arrive, between 4 and 12 writes are in flight, and the fewer the more calls
    arrive; writes that release or use quota come first, namespaces take turns. A client waits for the answer of an
    admission call; each write in flight may delay it, because one event loop handles both.

@@ -30,6 +30,7 @@ LABELS: Final = (
     JobControllerLabel.LEGACY_CONTROLLER_UID,
     "leaderworkerset.sigs.k8s.io/name",
     "leaderworkerset.sigs.k8s.io/group-index",
+    "jobset.sigs.k8s.io/jobset-uid",
 )
 ANNOTATIONS: Final = (
     Annotation.ROLE_HASH,

@@ -214,6 +214,15 @@ def test_a_job_below_another_one_leaves_the_quota_of_an_earlier_job_to_its_pods(
     assert isinstance(decide(situation(new, old, ancestor_admitted=False, pods_gone=GONE)), DeleteWorkload)
 
 
+def test_a_job_that_runs_below_another_one_releases_the_quota_of_an_earlier_job_when_its_pods_are_gone() -> None:
+    """Nobody else does: it would be held as long as this job runs, and could not be preempted."""
+    old, new = admitted(workload_of(job())), another(suspend=False)
+    assert decide(situation(new, old, ancestor_admitted=True)) == Wait()
+    action = decide(situation(new, old, ancestor_admitted=True, pods_gone=GONE))
+    assert isinstance(action, UpdateWorkloadStatus)
+    assert action.why == "finish"
+
+
 def test_pods_of_a_job_with_a_custom_selector_are_found_by_uid_too() -> None:
     found = job(manualSelector=True)
     found["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "forged"
