@@ -703,8 +703,10 @@ class PodGuard:
                         continue
                     live = self.pods.get(pod.uid)
                     account, stray = self._attributed(pod, live) or (None, False)
-                    if live is not None and isinstance(live.charge, Charge) and live.charge.counted.account != account:
-                        self._again(live)
+                    if live is not None and isinstance(live.charge, Charge):
+                        before = live.charge.counted.account
+                        if before in found and before != account:  # the next sweep would come late
+                            self._again(live)
                     if account in found:
                         domains = self._domains_of(raw, placed[account]) if account in placed else None
                         found[account].append(Charged(pod, stray, domains))

@@ -497,6 +497,19 @@ async def test_pods_below_a_job_that_is_gone_are_stopped_soon_after_its_workload
     assert {name for name, _ in world.api.deleted} == {"a", "b", "c"}
 
 
+async def test_pods_below_a_job_that_has_ended_have_their_moment_while_others_are_stopped() -> None:
+    world = World(manage_jobs_without_queue_name=True)
+    jobs = world.caches.stores[BATCH_JOB.resource]
+    jobs.observe("ADDED", below(KID, JOB))
+    jobs.observe("DELETED", job(suspend=False))
+    gone(world, JOB)
+    world.see(*(pod(each, owner=KID) for each in "abc"))
+    world.condition("Finished")
+    world.see(pod("x", owner=None, finalizers=["kueue.x-k8s.io/managed"]))
+    await world.after(LEAVES_SECONDS - SECOND)
+    assert world.api.deleted == [("x", 1)]
+
+
 async def test_a_pod_that_its_statefulset_replaces_is_counted_for_the_workload_of_the_others(world: World) -> None:
     """It was let go without being one of the group."""
     owner = {**JOB, "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "set-uid"}
