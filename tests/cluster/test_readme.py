@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,8 @@ def block(first: str, page: str = "README.md") -> str:
 
 
 def shell(script: str, cache: Path, programs: Path | None = None) -> str:
-    """Run lines as in one shell, in the project's folder, and return what they print; the first that fails ends it.
-    ``programs`` are those that need not be built.
+    """Run lines as in one shell, in the project's folder, and return what they print; the first that fails ends it, and
+    the clusters that it has started. ``programs`` are those that need not be built.
     """
     programs = programs or build.ensure("kubectl")["kubectl"].parent
     environ = os.environ | {"XDG_CACHE_HOME": str(cache), "KUBEBUILDER_ASSETS": str(programs), "COLUMNS": "200"}
@@ -49,6 +50,10 @@ def shell(script: str, cache: Path, programs: Path | None = None) -> str:
         timeout=3 * PATIENCE,
         check=False,
     )
+    if done.returncode:
+        for each in (cache / "seiretsu" / "clusters").glob("[!.]*"):
+            down = [sys.executable, "-m", "cli.main", "cluster", "down", "--name", each.name]
+            subprocess.run(down, cwd=ROOT, env=environ, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
