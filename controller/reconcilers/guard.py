@@ -610,7 +610,7 @@ class PodGuard:
         before = pod.charge
         charge = pod.charge = self._charged(pod, pod)
         stays = isinstance(charge, Charge) and isinstance(before, Charge) and charge.counted is before.counted
-        if stays and (pod.deleted or charge == before):  # it is one of those that terminate already, strays or not
+        if stays and (pod.deleted or charge == before):  # it terminates already, stray or not, or is counted as before
             return
         if isinstance(charge, Charge):
             self._count(charge, pod, 1)

@@ -18,6 +18,11 @@ def kubeconfig_of(plane: ControlPlane, namespace: str, account: str, directory: 
     return path
 
 
+def may(plane: ControlPlane, *words: str) -> bool:
+    """Whether somebody may do something already, as `kubectl auth can-i` answers: rights come after their binding."""
+    return plane.kubectl("auth", "can-i", *words).stdout == "yes\n"
+
+
 def tenant(plane: ControlPlane, namespace: str, directory: Path) -> Path:
     """The kubeconfig of a user with the role `edit` in one namespace and no rights elsewhere."""
     plane.kubectl("create", "serviceaccount", "tenant", "-n", namespace, check=True)

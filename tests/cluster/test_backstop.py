@@ -17,6 +17,7 @@ from core.jobs.admission import counted
 from core.model import Raw
 from devcluster.controlplane import ControlPlane, Spec
 from tests.charts.rendering import POLICIES_SERVED, documents, rendered
+from tests.cluster.accounts import may
 from tests.cluster.operators import JOBSET, define
 from tests.cluster.world import World
 from tests.core.jobs.test_jobset import job_set
@@ -268,7 +269,7 @@ def by_tenant(plane: ControlPlane) -> Callable[..., str]:
     binding = ("create", "rolebinding", "tenant", "--clusterrole=edit", "--user=tenant", "-n", "team-of-tenant")
     plane.kubectl(*binding, check=True)
     plane.kubectl(*WAIT, "--for=create", "serviceaccount/default", "-n", "team-of-tenant", check=True)
-    until(lambda: plane.kubectl("auth", "can-i", "create", "jobs", *TENANT).stdout == "yes\n")
+    until(lambda: may(plane, "create", "jobs", *TENANT))
 
     def run(*arguments: str, made: Raw | None = None) -> str:
         done = plane.kubectl(*arguments, *TENANT, stdin=json.dumps(made) if made else None)
@@ -500,7 +501,7 @@ def test_jobs_of_a_namespace_must_name_a_queue_whatever_owners_they_claim(enforc
     enforced.kubectl(
         "create", "clusterrolebinding", "op", "--clusterrole=cluster-admin", "--serviceaccount=operators:jobset"
     )
-    until(lambda: enforced.kubectl("auth", "can-i", "create", "jobs", *trusted).stdout == "yes\n")
+    until(lambda: may(enforced, "create", "jobs", *trusted))
     assert refusal_of(enforced, claimed, *trusted) == "", "what the controller of JobSets creates"
     owner |= {"apiVersion": "batch/v1", "kind": "CronJob"}
     made = ("--as=system:serviceaccount:kube-system:cronjob-controller", "--as-group=system:masters")

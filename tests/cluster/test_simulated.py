@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from api.objects import Raw
 from cli.main import application
+from tests.cluster.accounts import may
 from tests.cluster.world import World, job, local_queue, ours
 
 pytestmark = pytest.mark.cluster
@@ -188,12 +189,10 @@ def test_with_the_rights_of_one_namespace_explain_shows_what_they_allow(world: W
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(json.dumps(settings))
 
-    def may(verb: str, what: str) -> bool:
-        asked = world.plane.kubectl("auth", "can-i", verb, what, "--kubeconfig", str(kubeconfig), *mine)
-        return asked.stdout == "yes\n"
+    as_member = ("--kubeconfig", str(kubeconfig), *mine)
 
     def explained(name: str) -> list[str]:
-        words = ["explain", name, "--kubeconfig", str(kubeconfig), *mine]
+        words = ["explain", name, *as_member]
         done = CliRunner().invoke(application(["explain"]), words)
         assert done.exit_code == 0, done.stderr
         return done.stdout.splitlines()
@@ -202,7 +201,7 @@ def test_with_the_rights_of_one_namespace_explain_shows_what_they_allow(world: W
         "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor "
         f"{world.namespace}, 2 more needed"
     )
-    world.until("the role is in force", lambda: may("list", "jobs"))
+    world.until("the role is in force", lambda: may(world.plane, "list", "jobs", *as_member))
     first, said, _, unseen, what_for = explained("waits")
     assert first == f"{world.namespace}/waits: waiting"
     assert said == f"  WaitingForQuota: Waits in ClusterQueue {world.full('q')}: {why}"
@@ -218,7 +217,7 @@ def test_with_the_rights_of_one_namespace_explain_shows_what_they_allow(world: W
     kinds = "--resource=workloads,localqueues"
     world.plane.kubectl("create", "role", "sees", "--verb=get,list", kinds, *mine, check=True)
     world.plane.kubectl("create", "rolebinding", "sees", "--role=sees", account, *mine, check=True)
-    world.until("that role too", lambda: may("list", "workloads.kueue.x-k8s.io"))
+    world.until("that role too", lambda: may(world.plane, "list", "workloads.kueue.x-k8s.io", *as_member))
     lines = explained("waits")
     name = world.workload("waits")["metadata"]["name"]
     assert lines[0] == f"{world.namespace}/waits (Workload {name}): waiting, priority 0"

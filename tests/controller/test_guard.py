@@ -187,6 +187,16 @@ class World:
         assert (self.api.lists, self.api.deleted, self.api.evicted, self.told.events) == (0, [], [], [])
 
 
+def without_its_job() -> World:
+    """The job is gone, and one below it is still there: garbage collection deletes that later."""
+    world = World(manage_jobs_without_queue_name=True)
+    jobs = world.caches.stores[BATCH_JOB.resource]
+    jobs.observe("ADDED", below(KID, JOB))
+    jobs.observe("DELETED", job(suspend=False))
+    gone(world, JOB)
+    return world
+
+
 async def sweep(world: World) -> None:
     """The guard looks at all pods, at least once."""
     with patch("controller.reconcilers.guard.SWEEP_SECONDS", 0.0):
@@ -424,13 +434,10 @@ async def test_pods_below_a_job_that_is_gone_terminate_with_the_quota_that_it_ho
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "created again with its name"])
 async def test_pods_that_start_below_a_job_that_is_gone_use_the_quota_that_it_holds(again: bool) -> None:
-    world = World(manage_jobs_without_queue_name=True)
-    jobs = world.caches.stores[BATCH_JOB.resource]
-    jobs.observe("ADDED", below(KID, JOB))
-    jobs.observe("DELETED", job(suspend=False))
-    gone(world, JOB)
+    world = without_its_job()
     if again:
-        jobs.observe("ADDED", merged(job(), {"metadata": {"uid": "another", "resourceVersion": "9"}}))
+        another = merged(job(), {"metadata": {"uid": "another", "resourceVersion": "9"}})
+        world.caches.stores[BATCH_JOB.resource].observe("ADDED", another)
     world.see(*(pod(each, owner=KID) for each in "abc"))
     await world.after(10)
     world.at_rest()
@@ -486,11 +493,7 @@ async def test_a_pod_that_somebody_moves_to_a_group_without_quota_loses_that_of_
 
 async def test_pods_below_a_job_that_is_gone_are_stopped_soon_after_its_workload_has_finished() -> None:
     """They do not wait for the next sweep."""
-    world = World(manage_jobs_without_queue_name=True)
-    jobs = world.caches.stores[BATCH_JOB.resource]
-    jobs.observe("ADDED", below(KID, JOB))
-    jobs.observe("DELETED", job(suspend=False))
-    gone(world, JOB)
+    world = without_its_job()
     world.see(*(pod(each, owner=KID) for each in "abc"))
     world.condition("Finished")
     await world.after(LEAVES_SECONDS + 4 * SECOND)
@@ -498,11 +501,7 @@ async def test_pods_below_a_job_that_is_gone_are_stopped_soon_after_its_workload
 
 
 async def test_pods_below_a_job_that_has_ended_have_their_moment_while_others_are_stopped() -> None:
-    world = World(manage_jobs_without_queue_name=True)
-    jobs = world.caches.stores[BATCH_JOB.resource]
-    jobs.observe("ADDED", below(KID, JOB))
-    jobs.observe("DELETED", job(suspend=False))
-    gone(world, JOB)
+    world = without_its_job()
     world.see(*(pod(each, owner=KID) for each in "abc"))
     world.condition("Finished")
     world.see(pod("x", owner=None, finalizers=["kueue.x-k8s.io/managed"]))
