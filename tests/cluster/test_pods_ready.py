@@ -65,9 +65,20 @@ def nothing_else_runs(plane: ControlPlane) -> None:
     def left() -> list[str]:
         found = plane.administrator.get("/apis/kueue.x-k8s.io/v1beta2/workloads") or {}
         living = (each for each in found.get("items", []) if not holds(each, "Finished"))
-        return [each["metadata"]["name"] for each in living if holds(each, "QuotaReserved")]
+        return [_named(each) for each in living if holds(each, "QuotaReserved")]
 
-    until(lambda: not left(), "no Workload of another module holds quota")
+    try:
+        until(lambda: not left(), "no Workload of another module holds quota")
+    except AssertionError as late:
+        raise AssertionError(f"{late}; left: {left()}") from None
+
+
+def _named(workload: Raw) -> str:
+    """The Workload and its owners: which module has left it, and what did not let go."""
+    meta = workload["metadata"]
+    owners = [f"{each['kind']} {each['name']}" for each in meta.get("ownerReferences", [])]
+    deleted = " (deleted)" if "deletionTimestamp" in meta else ""
+    return f"{meta['namespace']}/{meta['name']}{deleted} of {owners}"
 
 
 @pytest.fixture
