@@ -27,11 +27,13 @@ async def eventually(condition: Callable[[], object], *, within: float = PATIENC
             await asyncio.sleep(max(0.002, now - asked, min(0.1, (now - began) / 20)))
 
 
-def until(condition: Callable[[], object], what: str = "") -> None:
-    """The same where nothing else runs in this thread; fails with what was waited for."""
+def until(condition: Callable[[], object], what: str | Callable[[], str] = "") -> None:
+    """The same where nothing else runs in this thread; fails with what was waited for, which is asked for then if it is
+    a function.
+    """
     end = (asked := time.monotonic()) + PATIENCE
     while not condition():
         now = time.monotonic()
-        assert now < end, f"not within {PATIENCE:g} s: {what}"
+        assert now < end, f"not within {PATIENCE:g} s: {what if isinstance(what, str) else what()}"
         time.sleep(max(0.1, now - asked))
         asked = time.monotonic()

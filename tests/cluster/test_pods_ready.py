@@ -67,10 +67,7 @@ def nothing_else_runs(plane: ControlPlane) -> None:
         living = (each for each in found.get("items", []) if not holds(each, "Finished"))
         return [_named(each) for each in living if holds(each, "QuotaReserved")]
 
-    try:
-        until(lambda: not left(), "no Workload of another module holds quota")
-    except AssertionError as late:
-        raise AssertionError(f"{late}; left: {left()}") from None
+    until(lambda: not left(), lambda: f"no Workload of another module holds quota, but these do: {left()}")
 
 
 def _named(workload: Raw) -> str:
