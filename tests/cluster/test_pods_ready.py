@@ -57,10 +57,12 @@ def served(
 
 
 def nothing_else_runs(plane: ControlPlane) -> None:
-    """Delete what other modules have left: until its pods are ready, nothing is admitted."""
-    plane.kubectl(
-        "delete", "deployments,statefulsets,jobs,pods", "--all", "--all-namespaces", "--wait=false", check=True
-    )
+    """Delete what other modules have left: until its pods are ready, nothing is admitted. Pods that have an hour to
+    terminate hold the quota of their Workload that long: they are deleted by force.
+    """
+    everywhere = ("--all", "--all-namespaces", "--wait=false")
+    plane.kubectl("delete", "deployments,statefulsets,jobs", *everywhere, check=True)
+    plane.kubectl("delete", "pods", *everywhere, "--force", "--grace-period=0", check=True)
 
     def left() -> list[str]:
         found = plane.administrator.get("/apis/kueue.x-k8s.io/v1beta2/workloads") or {}
