@@ -160,7 +160,7 @@ def test_a_pod_that_is_resized_stops_its_job(world: World) -> None:
     world.job("larger", "team", pods=1, seconds=600)
     world.until("its pod runs", lambda: len(on_nodes(world)) == 1)
     (name,) = on_nodes(world)
-    (status,) = world.get("pods", name)["status"]["containerStatuses"]
+    (status,) = world.until("its kubelet shows it", lambda: world.get("pods", name)["status"]["containerStatuses"])
     by_kubelet = {**status, "resources": {"requests": {"cpu": "1"}}}  # which shows that it can resize the pod
     world.patch("pods", name, {"status": {"containerStatuses": [by_kubelet]}}, subresource="status")
     larger = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}}
