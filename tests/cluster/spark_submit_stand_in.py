@@ -2,8 +2,9 @@
 
 ``spark_submit_stand_in.py KUBECTL ARGUMENT...``: reads the ``--conf`` arguments that the Spark operator gives
 spark-submit. The executors are created with a token of the driver's account that is bound to its pod, as the kubelet
-gives it to a driver: ``OF_THE_KUBELET`` is a kubeconfig that may ask for it. Of Spark's own work it does nothing. Pods
-have the scheduling gates of the template of their role, as with Spark's ``podTemplateFile``. It also stands in for the
+gives it to a driver: ``OF_THE_KUBELET`` is a kubeconfig that may ask for it. Of Spark's own work it does nothing; but a
+driver does not end before it has created its executors, so the time for which it runs begins then. Pods have the
+scheduling gates of the template of their role, as with Spark's ``podTemplateFile``. It also stands in for the
 operator's webhook for pods, which gives them the node selectors and tolerations of their role.
 """
 
@@ -17,6 +18,7 @@ import sys
 from typing import Any
 
 PREFIX = "spark.kubernetes."
+RUN_FOR = "seiretsu.dev/run-for"  # devcluster.nodes: without it a pod runs until it is deleted
 
 
 def pod(conf: dict[str, str], application: dict[str, Any], role: str, name: str, **labels: str) -> dict[str, Any]:
@@ -66,6 +68,7 @@ def main(kubectl: str, *arguments: str) -> None:
     made = pod(conf, application, "driver", name)
     above = {name: application[name] for name in ("apiVersion", "kind")}
     made["metadata"]["ownerReferences"] = [{**above, **{key: application["metadata"][key] for key in ("name", "uid")}}]
+    runs_for = made["metadata"]["annotations"].pop(RUN_FOR, "")
     made["spec"]["serviceAccountName"] = account = conf[f"{PREFIX}authenticate.driver.serviceAccountName"]
     driver = run(*create, given=json.dumps(made))
     bound = ("Pod", name, driver["metadata"]["uid"])
@@ -77,6 +80,11 @@ def main(kubectl: str, *arguments: str) -> None:
         made = pod(conf, application, "executor", f"{name}-exec-{number}", **{"spark-exec-id": str(number)})
         made["metadata"]["ownerReferences"] = [owner]
         run(kubectl, "--token", token, *create[1:], given=json.dumps(made))
+    if runs_for:
+        ends = (*of_kubelet, "annotate", "pod", name, f"{RUN_FOR}={runs_for}")
+        done = subprocess.run(ends, capture_output=True, text=True, check=False)
+        if done.returncode and "(NotFound)" not in done.stderr:  # it was stopped before
+            sys.exit(done.stderr)
 
 
 if __name__ == "__main__":
