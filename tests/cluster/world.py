@@ -410,11 +410,14 @@ def pod_of(world: World, name: str) -> Raw:
 
 
 def marked_until(world: World, before: str, evicted: tuple[str, str, str]) -> tuple[str, str]:
-    """Reason and message of DeactivationTarget, which lives from the mark to the eviction that it brings about."""
+    """Reason and message of DeactivationTarget, which lives from the mark to the eviction that it brings about. It is
+    written once, whatever else is written meanwhile: that pods are ready.
+    """
     states = world.seen("workloads", before, lambda state: condition(state, "Evicted") == evicted)
     marked = [state for state in states if holds(state, "DeactivationTarget")]
-    active = [value for value, _ in groupby(state["spec"]["active"] for state in marked)]  # its pods change it, too
+    active = [value for value, _ in groupby(state["spec"]["active"] for state in marked)]
     assert active == [True, False], f"it is marked, deactivated, then evicted, but its states are {states}"
     assert not holds(states[-1], "DeactivationTarget"), "the mark goes when it was acted upon"
-    (told,) = {condition(state, "DeactivationTarget")[1:] for state in marked}
-    return told
+    (mark,) = (each for each in marked[0]["status"]["conditions"] if each["type"] == "DeactivationTarget")
+    assert all(mark in state["status"]["conditions"] for state in marked), f"it is marked once, but there is {marked}"
+    return mark["reason"], mark["message"]
