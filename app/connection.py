@@ -51,6 +51,10 @@ DRIPPED = 1024
 class Deadlines:
     """The seconds that a connection may spend in each state.
 
+    `handshake`: until the first bytes, and from there to the end of the TLS handshake. This is as long as the API
+    server waits (Go's `TLSHandshakeTimeout`): a process that has too little CPU for a while does not give up before its
+    caller.
+
     `idle`: between requests. This is longer than the 90 s for which the API server keeps a connection, so that the API
     server closes it first and no connection is closed while a call is being sent on it. A new connection without data
     is idle too: the API server opens some in advance. `head`: from the first byte of a request to the end of its
@@ -59,7 +63,7 @@ class Deadlines:
     `closing`: from an orderly close until the connection is aborted.
     """
 
-    handshake: float = 5.0
+    handshake: float = 10.0
     idle: float = 120.0
     head: float = 5.0
     call: float = 60.0

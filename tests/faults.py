@@ -148,6 +148,7 @@ class Reply:
         raise ConnectionResetError if isinstance(self._fault, Reset) else EOFError
 
 
+BACKLOG = 100
 SWEEP_SECONDS = 1.0
 Upstream = Callable[[Request, Reply], Awaitable[None]]
 
@@ -176,23 +177,25 @@ class FaultProxy:
         self.draw: Callable[[Request], Fault | None] = lambda request: None
         self._upstream = upstream
         self._faults: list[tuple[Fault, Callable[[Request], bool]]] = []
-        self._server: asyncio.Server | None = None
-        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._listening: socket.socket | None = None
+        self._connections: dict[asyncio.Task[None], socket.socket] = {}
         self._watches: dict[asyncio.Task[None], asyncio.StreamReader] = {}
         self._sweeping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**26)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+        self._listening.setblocking(False)
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        asyncio.get_running_loop().add_reader(self._listening, self._take, self._listening)
         self._sweeping = asyncio.create_task(self._sweep())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server and self._sweeping
+        assert self._listening and self._sweeping
         self._sweeping.cancel()
-        self._server.close()
+        asyncio.get_running_loop().remove_reader(self._listening)
+        self._listening.close()
         await self.cut()
-        await self._server.wait_closed()
 
     @property
     def connection(self) -> Connection:
@@ -235,31 +238,49 @@ class FaultProxy:
     async def cut(self) -> None:
         """Reset every open connection."""
         tasks = list(self._connections)
-        for task, writer in self._connections.items():
-            linger(writer)
-            writer.transport.abort()
+        for task, accepted in self._connections.items():
+            linger(accepted)
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _take(self, listening: socket.socket) -> None:
+        """Accepts a connection, which ``cut`` knows at once: for some turns of the event loop nobody knows those that
+        ``asyncio.start_server`` has accepted, and they would outlive the proxy.
+        """
+        try:
+            accepted, _ = listening.accept()
+        except BlockingIOError:  # the client has given up
+            return
+        task = asyncio.create_task(self._serve(accepted))
+        self._connections[task] = accepted
+        task.add_done_callback(lambda ended: self._connections.pop(ended).close())
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=accepted, limit=2**26)
+        try:
+            await self._answer_all(reader, writer)
+            writer.close()
+            await writer.wait_closed()
+        except (ConnectionResetError, aiohttp.ClientError):
+            linger(accepted)
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task
-        self._connections[task] = writer
         try:
             while request := await _read(reader):
                 if request.query.get("watch") == "true":
                     self._watches[task] = reader
                 await self._answer(request, writer)
                 self._watches.pop(task, None)
-        except (ConnectionResetError, aiohttp.ClientError):
-            linger(writer)
-            writer.transport.abort()
-        except (EOFError, OSError, asyncio.CancelledError):
+        except EOFError:
             pass
         finally:
-            del self._connections[task]
             self._watches.pop(task, None)
-            writer.close()
 
     async def _sweep(self) -> None:
         """Ends the watches of clients that have been killed: the server would keep them open until their next event."""
@@ -353,8 +374,7 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
     return Request(method, parts.path, dict(parse_qsl(parts.query, keep_blank_values=True)), headers, body, target)
 
 
-def linger(writer: asyncio.StreamWriter) -> None:
+def linger(connected: socket.socket) -> None:
     """Makes closing this socket send RST rather than FIN."""
-    sock: socket.socket | None = writer.get_extra_info("socket")
-    if sock is not None and sock.fileno() >= 0:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if connected.fileno() >= 0:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,6 +1,9 @@
 """The fault proxy itself."""
 
 import asyncio
+import gc
+import socket
+import warnings
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,6 +23,22 @@ async def test_a_watch_ends_with_its_client(server: StandIn, proxy: FaultProxy, 
     writer.write(b"GET /apis/example.com/v1/things?watch=true&resourceVersion=1 HTTP/1.1\r\n\r\n")
     await eventually(lambda: server.open_watches)
     if resets:
-        linger(writer)
+        linger(writer.get_extra_info("socket"))
     writer.close()
     await eventually(lambda: not server.open_watches)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_that_is_made_as_the_proxy_ends_is_closed_too(server: StandIn, turns: int) -> None:
+    """A client that is killed connects until its last moment."""
+    with warnings.catch_warnings(record=True, action="always", category=ResourceWarning) as left:
+        async with FaultProxy(server) as proxy:
+            to = urlsplit(proxy.url)
+            made = [socket.create_connection((to.hostname, to.port)) for _ in range(4)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        for each in made:
+            each.close()
+        del proxy, each, made
+        gc.collect()
+    assert not left

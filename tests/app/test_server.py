@@ -66,6 +66,13 @@ async def test_a_lame_duck_still_answers_new_and_old_connections_and_says_close(
 
 API_SERVER_IDLE_SECONDS = 90
 """For so long the API server keeps a connection that it does not use."""
+API_SERVER_HANDSHAKE_SECONDS = 10
+"""For so long the API server waits for a TLS handshake (`TLSHandshakeTimeout` of client-go's transports)."""
+
+
+def test_a_handshake_is_not_given_up_before_the_api_server_gives_it_up() -> None:
+    """Else a process that has too little CPU for a while would fail calls for which there was time."""
+    assert Deadlines().handshake >= API_SERVER_HANDSHAKE_SECONDS
 
 
 async def test_f6_a_connection_stays_open_for_longer_than_the_api_server_keeps_it(serve: Serve) -> None:

@@ -22,6 +22,7 @@ from api import crds
 from api.objects import Raw
 from app.application import Application
 from app.cluster import Charted, Converted, SecretStore
+from app.connection import Deadlines
 from app.internals import of_certificates
 from app.metrics import ProcessMetrics
 from app.published import Published
@@ -278,9 +279,13 @@ async def test_configurations_that_are_not_there_yet_hold_nothing_up(client: Cli
 
 RATE, WAIT_SECONDS, PASS_SECONDS = (100, 15, PASS_EVERY) if LONG else (12, 2, 0.25)
 """Creates a second, the wait before the next CA signs, the time between passes."""
-LEAF_SECONDS, SPENT = 20, 2 / 3 if LONG else 0.3
-"""The life of certificates, and the part of it after which they are replaced: beside other tests a process may wait
-long for a processor.
+LEAF_SECONDS, SPENT = 20, 2 / 3 if LONG else 1 / 2
+"""The life of certificates, and the part of it after which they are replaced, of which a third is spent when they are
+made (`certs.pki`, for clocks that differ): beside other tests a process may wait long for a processor.
+"""
+UNHURRIED = Deadlines(handshake=PATIENCE)
+"""Clients, servers and keepers share a process here. When the machine gave it a twentieth of a processor, a handshake
+took more than ten seconds, and the server gave it up.
 """
 QUEUED = job(labels={"kueue.x-k8s.io/queue-name": "main"})
 
@@ -301,7 +306,7 @@ class Replica:
             await hooks(scope, receive, send)
 
         self.listener = Listener(asked, Address("127.0.0.1", 0), self.keeper.live.context)
-        self.server = Server([self.listener])
+        self.server = Server([self.listener], UNHURRIED)
         self.leaves: set[str] = set()
 
     async def __aenter__(self) -> Self:
