@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 import aiohttp
 import orjson
 
+from controller.kube.client import _Connector
 from controller.kube.config import Connection
 
 
@@ -325,7 +326,7 @@ class Forward:
     async def __call__(self, request: Request, reply: Reply) -> None:
         """Pass one request on with the connection's own credentials, streaming the answer back."""
         self._session = self._session or aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=self._connection.tls or True),
+            connector=_Connector(lambda: None, limit=0, tls=self._connection.tls),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )

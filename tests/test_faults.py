@@ -3,13 +3,20 @@
 import asyncio
 import gc
 import socket
+import ssl
+import threading
 import warnings
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import pytest
 
+from certs import pki
+from certs.live import LiveContext
+from controller.kube.config import Connection
 from tests.eventually import eventually
-from tests.faults import FaultProxy, linger
+from tests.faults import FaultProxy, linger, proxied
 from tests.standin import StandIn
 
 
@@ -40,5 +47,46 @@ async def test_a_connection_that_is_made_as_the_proxy_ends_is_closed_too(server:
         for each in made:
             each.close()
         del proxy, each, made
+        gc.collect()
+    assert not left
+
+
+@pytest.fixture
+def busy() -> Iterator[Connection]:
+    """A server with TLS that begins its answers and does nothing more, not even when a client closes."""
+    now, day = datetime.now(UTC), timedelta(days=1)
+    authority, live = pki.new_authority(now, day), LiveContext()
+    live.load(pki.new_leaf(authority, ("localhost",), now, day), authority.chain_pem, "localhost", now)
+    held: list[socket.socket] = []
+
+    def serve(listening: socket.socket) -> None:
+        accepted, _ = listening.accept()
+        held.append(live.context.wrap_socket(accepted, server_side=True))
+        held[-1].recv(1000)
+        held[-1].sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = threading.Thread(target=serve, args=(listening,))
+        serving.start()
+        tls = ssl.create_default_context(cadata=authority.chain_pem.decode())
+        yield Connection(f"https://localhost:{listening.getsockname()[1]}", tls=tls)
+        serving.join()
+    for each in held:
+        each.close()
+
+
+def test_what_is_asked_of_a_busy_server_ends_with_the_proxy(busy: Connection) -> None:
+    """With the loop of a test everything must be closed: a server that is busy does not say goodbye."""
+
+    async def ask() -> None:
+        async with proxied(busy) as proxy:
+            to = urlsplit(proxy.url)
+            reader, writer = await asyncio.open_connection(to.hostname, to.port)
+            writer.write(b"GET /things?watch=true HTTP/1.1\r\n\r\n")
+            await reader.readuntil(b"ab")
+            writer.close()
+
+    with warnings.catch_warnings(record=True, action="always", category=ResourceWarning) as left:
+        asyncio.run(ask())
         gc.collect()
     assert not left

@@ -470,9 +470,10 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
-        if should_close:
+        closes = should_close or protocol.should_close  # as aiohttp does, e.g. after an answer that was not read whole
+        if closes:
             protocol.abort()
-        super()._release(key, protocol, should_close=should_close)
+        super()._release(key, protocol, should_close=closes)
 
 
 def _check_encoding(response: aiohttp.ClientResponse) -> None:

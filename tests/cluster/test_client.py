@@ -68,8 +68,8 @@ def test_why_pods_of_an_admitted_job_are_not_made_is_told(cluster: ControlPlane,
     world.plane.kubectl("apply", "-n", world.namespace, "-f", "-", stdin=json.dumps(small), check=True)
     world.queue("team", 2)
     found = queue(cluster, world, "team").submit(job("pair", "", cpu=1, pods=2, seconds=600))
-    said = world.until("it is told", lambda: why if "FailedCreate" in (why := found.why()) else "")
-    assert "1 of 2 pods exist, and the next is refused: a pod is forbidden: exceeded quota: small" in said
+    refused = "FailedCreate: 1 of 2 pods exist, and the next is refused: a pod is forbidden: exceeded quota: small"
+    world.until("it is told, and the first pod counts", lambda: refused in found.why())
     running = found.running()
     assert running is not None
     assert running.wanted == 2

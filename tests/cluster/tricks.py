@@ -243,8 +243,10 @@ def they_have_a_finalizer(resource: str) -> Callable[[World, Kubectl, str], None
     return play
 
 
-def nothing(world: World, run: Kubectl, name: str) -> None:
-    """The job itself is the trick."""
+def it_waits_for_its_user(world: World, run: Kubectl, name: str) -> None:
+    """Its pods run before KubeRay waits, and until then it does look at ``suspend``."""
+    status = ("get", "rayjobs", name, "-n", world.namespace, "-o", "jsonpath={.status.jobDeploymentStatus}")
+    world.until("it waits for its user", lambda: world.plane.kubectl(*status).stdout == "Waiting")
 
 
 def its_status_says_that_it_has_ended(world: World, run: Kubectl, name: str) -> None:
@@ -354,7 +356,7 @@ WAITING = (
 )
 """What is done with a job that waits."""
 NOTHING_LEFT = (
-    Trick("rayjob", "it waits for its user", nothing, {"spec": {"submissionMode": "InteractiveMode"}}),
+    Trick("rayjob", "it waits for its user", it_waits_for_its_user, {"spec": {"submissionMode": "InteractiveMode"}}),
     Trick("rayjob", "it is invalid", it_is_changed("rayjobs", {"spec": {"ttlSecondsAfterFinished": -1}})),
     Trick(
         "rayservice",
