@@ -245,12 +245,12 @@ class FaultProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take(self, listening: socket.socket) -> None:
-        """Accepts a connection, which ``cut`` knows at once: for some turns of the event loop nobody knows those that
-        ``asyncio.start_server`` has accepted, and they would outlive the proxy.
+        """Accepts a connection, which ``cut`` finds from now on. Those that ``asyncio.start_server`` accepts are in no
+        list for some turns of the event loop, and would stay open after the proxy has ended.
         """
         try:
             accepted, _ = listening.accept()
-        except BlockingIOError:  # the client has given up
+        except (BlockingIOError, ConnectionAbortedError):  # the client has given up
             return
         task = asyncio.create_task(self._serve(accepted))
         self._connections[task] = accepted
@@ -267,7 +267,8 @@ class FaultProxy:
         except (OSError, asyncio.CancelledError):
             pass
         finally:
-            writer.transport.abort()
+            if accepted.fileno() >= 0:  # an abort of what has closed itself fails after a full buffer
+                writer.transport.abort()
 
     async def _answer_all(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -445,8 +445,8 @@ class Client:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Closes TLS connections immediately, instead of waiting half a minute for a close notification that a frozen
-    server never sends. ``fence`` is asked when a write has its connection, and raises if it may not be sent.
+    """Closes TLS connections that are given up at once, instead of waiting half a minute for a close notification that
+    a frozen server never sends. ``fence`` is asked when a write has its connection, and raises if it may not be sent.
     """
 
     def __init__(self, fence: Callable[[], None], *, limit: int, tls: ssl.SSLContext | None) -> None:

@@ -283,8 +283,8 @@ LEAF_SECONDS, SPENT = 20, 2 / 3 if LONG else 1 / 2
 """The life of certificates, and the part of it after which they are replaced, of which a third is spent when they are
 made (`certs.pki`, for clocks that differ): beside other tests a process may wait long for a processor.
 """
-UNHURRIED = Deadlines(handshake=PATIENCE)
-"""Clients, servers and keepers share a process here. When the machine gave it a twentieth of a processor, a handshake
+DEADLINES = Deadlines() if LONG else Deadlines(handshake=PATIENCE)
+"""Clients, servers and keepers share a process here. With a twentieth of a processor, beside other tests, a handshake
 took more than ten seconds, and the server gave it up.
 """
 QUEUED = job(labels={"kueue.x-k8s.io/queue-name": "main"})
@@ -306,7 +306,7 @@ class Replica:
             await hooks(scope, receive, send)
 
         self.listener = Listener(asked, Address("127.0.0.1", 0), self.keeper.live.context)
-        self.server = Server([self.listener], UNHURRIED)
+        self.server = Server([self.listener], DEADLINES)
         self.leaves: set[str] = set()
 
     async def __aenter__(self) -> Self:
