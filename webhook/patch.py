@@ -61,42 +61,49 @@ def append(document: Raw, path: tuple[str, ...], value: Any) -> tuple[Operation,
 
 
 def apply(document: Raw, operations: tuple[Operation, ...]) -> Raw:
-    """The document after all operations, as the API server would have it. Copies the touched path, nothing else."""
+    """The document after all operations, as the API server would have it. Copies what is on their paths, each object
+    and list once: a tenant may make a list of thousands that each need an operation.
+    """
+    copies: dict[int, Any] = {}
     for operation in operations:
         if not operation.path:
             raise PatchError("a patch of the whole document is not ours to make")
-        document = _changed(document, operation, 0)
+        document = _changed(document, operation, 0, copies)
     return document
 
 
-def _changed(node: Any, operation: Operation, depth: int) -> Any:
-    step, last = operation.path[depth], depth == len(operation.path) - 1
+def _changed(node: Any, operation: Operation, depth: int, copies: dict[int, Any]) -> Any:
+    if not isinstance(node, dict | list):
+        at = pointer(operation.path[:depth])
+        raise PatchError(f"{operation.op} {pointer(operation.path)}: {at} is not a container")
+    if id(node) not in copies:
+        node = node.copy()
+        copies[id(node)] = node
     if isinstance(node, dict):
-        return _changed_object(node, operation, depth, step, last=last)
-    if isinstance(node, list):
-        return _changed_list(node, operation, depth, step, last=last)
-    raise PatchError(f"{operation.op} {pointer(operation.path)}: {pointer(operation.path[:depth])} is not a container")
+        _change_object(node, operation, depth, copies)
+    else:
+        _change_list(node, operation, depth, copies)
+    return node
 
 
-def _changed_object(node: Raw, operation: Operation, depth: int, step: str, *, last: bool) -> Raw:
-    copy = dict(node)
-    if not last or operation.op != "add":
-        if step not in copy:
-            raise PatchError(
-                f"{operation.op} {pointer(operation.path)}: there is no {pointer(operation.path[: depth + 1])}"
-            )
-        if last and operation.op == "remove":
-            del copy[step]
-            return copy
-    copy[step] = operation.value if last else _changed(copy[step], operation, depth + 1)
-    return copy
+def _change_object(copy: Raw, operation: Operation, depth: int, copies: dict[int, Any]) -> None:
+    step, last = operation.path[depth], depth == len(operation.path) - 1
+    if (not last or operation.op != "add") and step not in copy:
+        raise PatchError(
+            f"{operation.op} {pointer(operation.path)}: there is no {pointer(operation.path[: depth + 1])}"
+        )
+    if last and operation.op == "remove":
+        del copy[step]
+    else:
+        copy[step] = operation.value if last else _changed(copy[step], operation, depth + 1, copies)
 
 
-def _changed_list(node: list[Any], operation: Operation, depth: int, step: str, *, last: bool) -> list[Any]:
-    copy = list(node)
-    if last and operation.op == "add" and step == "-":
-        return [*copy, operation.value]
+def _change_list(copy: list[Any], operation: Operation, depth: int, copies: dict[int, Any]) -> None:
+    step, last = operation.path[depth], depth == len(operation.path) - 1
     inserting = last and operation.op == "add"
+    if inserting and step == "-":
+        copy.append(operation.value)
+        return
     if not step.isdecimal() or int(step) >= len(copy) + inserting:
         raise PatchError(f"{operation.op} {pointer(operation.path)}: no element {step} among {len(copy)}")
     index = int(step)
@@ -105,5 +112,4 @@ def _changed_list(node: list[Any], operation: Operation, depth: int, step: str, 
     elif last and operation.op == "remove":
         del copy[index]
     else:
-        copy[index] = operation.value if last else _changed(copy[index], operation, depth + 1)
-    return copy
+        copy[index] = operation.value if last else _changed(copy[index], operation, depth + 1, copies)
