@@ -85,6 +85,21 @@ def test_lists_are_changed_by_index() -> None:
     assert apply({"l": [1, 2]}, operations) == {"l": [0, 9, 3]}
 
 
+def test_operations_change_neither_what_one_of_them_adds_nor_elements_that_are_one_object() -> None:
+    """Each object and list is copied once, so the second operation writes into the copy of the first."""
+    element, added = {"a": 1}, {"b": 1}
+    document = {"l": [element, element]}
+    operations = (
+        Operation("replace", ("l", "0", "a"), 2),
+        Operation("replace", ("l", "1", "a"), 3),
+        Operation("replace", ("l", "0", "a"), 4),
+        Operation("add", ("new",), added),
+        Operation("replace", ("new", "b"), 5),
+    )
+    assert apply(document, operations) == {"l": [{"a": 4}, {"a": 3}], "new": {"b": 5}}
+    assert (document, added) == ({"l": [{"a": 1}, {"a": 1}]}, {"b": 1})
+
+
 def test_appending_what_is_there_does_nothing() -> None:
     assert append({"metadata": {"finalizers": ["f"]}}, ("metadata", "finalizers"), "f") == ()
     assert append({"metadata": {}}, ("metadata", "finalizers"), "f") == (
