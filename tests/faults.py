@@ -18,8 +18,8 @@ from urllib.parse import parse_qsl, urlsplit
 import aiohttp
 import orjson
 
-from controller.kube.client import _Connector
 from controller.kube.config import Connection
+from controller.kube.connector import ClosingConnector
 
 
 @dataclass(frozen=True)
@@ -327,7 +327,7 @@ class Forward:
     async def __call__(self, request: Request, reply: Reply) -> None:
         """Pass one request on with the connection's own credentials, streaming the answer back."""
         self._session = self._session or aiohttp.ClientSession(
-            connector=_Connector(lambda: None, limit=0, tls=self._connection.tls),
+            connector=ClosingConnector(limit=0, ssl=self._connection.tls or True),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )

@@ -17,8 +17,7 @@ from typing import Literal, Self
 
 import aiohttp
 import orjson
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.client_reqrep import ClientRequest, ConnectionKey
+from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection as OpenConnection
 from aiohttp.tracing import Trace
 
@@ -26,6 +25,7 @@ from api import names
 from api.objects import Raw, Resource
 from controller.kube.clock import ServerClock
 from controller.kube.config import Connection
+from controller.kube.connector import ClosingConnector
 from controller.kube.errors import Fenced, Invalid, TooLarge, Unintelligible, Unreachable, is_json
 from controller.kube.flow.precedence import Precedence
 from controller.kube.flow.pressure import Pressure
@@ -419,7 +419,7 @@ class Client:
         session = self._sessions.get(purpose)
         if session is None:
             session = aiohttp.ClientSession(
-                connector=_Connector(
+                connector=_FencedConnector(
                     self._fence,
                     limit=0 if purpose == "watch" else CALL_CONNECTIONS,
                     tls=self.connection.tls,
@@ -444,10 +444,8 @@ class Client:
         return params | {"dryRun": "All"} if dry_run else params
 
 
-class _Connector(aiohttp.TCPConnector):
-    """Closes TLS connections that are given up at once, instead of waiting half a minute for a close notification that
-    a frozen server never sends. ``fence`` is asked when a write has its connection, and raises if it may not be sent.
-    """
+class _FencedConnector(ClosingConnector):
+    """``fence`` is asked when a write has its connection, and raises if it may not be sent."""
 
     def __init__(self, fence: Callable[[], None], *, limit: int, tls: ssl.SSLContext | None) -> None:
         super().__init__(limit=limit, keepalive_timeout=30, ssl=tls or True)
@@ -468,12 +466,6 @@ class _Connector(aiohttp.TCPConnector):
                 connection.release()
                 raise
         return connection
-
-    def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
-        closes = should_close or protocol.should_close  # as aiohttp does, e.g. after an answer that was not read whole
-        if closes:
-            protocol.abort()
-        super()._release(key, protocol, should_close=closes)
 
 
 def _check_encoding(response: aiohttp.ClientResponse) -> None:

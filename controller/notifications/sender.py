@@ -23,6 +23,7 @@ import orjson
 from prometheus_client import Counter
 from yarl import URL
 
+from controller.kube.connector import ClosingConnector
 from controller.kube.flow.throttle import Throttle
 from controller.kube.log import get_logger
 from controller.kube.turns import Turns
@@ -159,7 +160,7 @@ class Sender:
             name, file = self.recipient.header
             headers[name] = await _secret(file, "header", _VALUE)
         url = await self._url()
-        connector = aiohttp.TCPConnector(
+        connector = ClosingConnector(
             ssl=await self._trusted(), force_close=True, limit=1, socket_factory=self._socket, use_dns_cache=False
         )
         limits = aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS)
