@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Final
 
@@ -177,6 +178,7 @@ def _named(names: tuple[str, ...]) -> str:
 
 
 def _of_queue(judge: capacity.Judgement) -> capacity.OfJob:
+    @functools.wraps(judge)  # so that the documentation finds its module
     def texts(job: Submission, lookup: Lookup) -> Iterable[str]:
         queue = cluster_queue_of(job, lookup)
         return judge(job, queue, lookup) if queue is not None else ()

@@ -126,7 +126,8 @@ def page() -> str:
 
 def _row(rule: Rule[Any]) -> str:
     example = rule.example.replace("|", "\\|")
-    return f"| `{rule.name}` | {rule.about} | {example} |\n"
+    module = rule.texts.__module__.replace(".", "/")
+    return f"| [`{rule.name}`](../{module}.py) | {rule.about} | {example} |\n"
 
 
 def main(arguments: list[str]) -> int:

@@ -17,7 +17,8 @@ DECIDED_WRITES = 30
 UNWRITTEN = 4
 """The next cycle begins when no more decisions than this wait for their write. At a busy API server a decision made
 earlier would only be older when it is written: workloads of higher priority that arrive meanwhile would have to preempt
-it, and a victim may have finished.
+it, and a victim may have finished. ``bench.contention``, 900 workloads: without a limit 213 evictions and 129 refused
+writes, with it 35 and 37.
 """
 CONTENDED_SECONDS = 1.0
 """While workloads wait for quota, the next cycle begins when all decisions are written: what arrives meanwhile is

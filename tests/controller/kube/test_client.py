@@ -1,5 +1,6 @@
 import asyncio
 import gzip
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from types import SimpleNamespace
@@ -30,6 +31,7 @@ from controller.kube.wire import lines_of
 from tests.eventually import PATIENCE
 from tests.faults import Answer, BlackHole, Delay, FaultProxy, Reset, Truncate, html, status, throttled
 from tests.standin import StandIn
+from tests.unresponsive import left_open_by, unresponsive
 
 THINGS = Resource("example.com", "v1", "things", "Thing")
 PATH = "/apis/example.com/v1/namespaces/ns/things"
@@ -404,3 +406,23 @@ async def test_a_refused_watch_is_an_error_and_html_never_an_event(client: Clien
         proxy.inject(answer)
         with pytest.raises(kind):
             _ = [line async for line in client.watch(THINGS, params={})]
+
+
+def test_a_watch_that_is_given_up_keeps_no_connection_to_a_frozen_server() -> None:
+    """Its close notification would not be answered, and the socket stays for half a minute."""
+
+    async def give_up(url: str, authority: bytes) -> None:
+        opened = asyncio.Event()
+
+        async def read(client: Client) -> None:
+            async for _ in client.watch(THINGS, params={}, opened=opened.set):
+                pass
+
+        async with Client(Connection(url, tls=ssl.create_default_context(cadata=authority.decode()))) as client:
+            reading = asyncio.create_task(read(client))
+            await opened.wait()
+            reading.cancel()
+            await asyncio.wait([reading])
+
+    with unresponsive() as server:
+        assert left_open_by(give_up(*server)) == []
