@@ -38,7 +38,7 @@ class Name:
 class Select:
     """``operand.field``."""
 
-    operand: "Node"
+    operand: "CelNode"
     field: str
 
 
@@ -46,17 +46,17 @@ class Select:
 class Index:
     """``operand[key]``."""
 
-    operand: "Node"
-    key: "Node"
+    operand: "CelNode"
+    key: "CelNode"
 
 
 @dataclass(frozen=True, slots=True)
 class CelCall:
     """``function(arguments)``, or ``target.function(arguments)``."""
 
-    target: "Node | None"
+    target: "CelNode | None"
     function: str
-    arguments: tuple["Node", ...]
+    arguments: tuple["CelNode", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class CelOperation:
     """
 
     operators: tuple[str, ...]
-    operands: tuple["Node", ...]
+    operands: tuple["CelNode", ...]
 
 
-Node: TypeAlias = Literal | Name | Select | Index | CelCall | CelOperation
+CelNode: TypeAlias = Literal | Name | Select | Index | CelCall | CelOperation
 
 
 TOKEN: Final = "a token"
@@ -87,7 +87,7 @@ class CelSyntaxError(ValueError):
             self.problem = f"Syntax error: token recognition error at: '{found}'"
 
 
-def parse(source: str) -> Node:
+def parse(source: str) -> CelNode:
     """Returns the tree of a source. Raises `CelSyntaxError` where it finds no expression."""
     parser = _CelParser(source)
     try:
@@ -98,16 +98,16 @@ def parse(source: str) -> Node:
     return tree
 
 
-def occurrences(tree: Node) -> Iterator[tuple[Node, frozenset[str]]]:
+def occurrences(tree: CelNode) -> Iterator[tuple[CelNode, frozenset[str]]]:
     """Returns every node in the order of the source, each with the variables that macros define around it."""
-    left: list[tuple[Node, frozenset[str]]] = [(tree, frozenset())]
+    left: list[tuple[CelNode, frozenset[str]]] = [(tree, frozenset())]
     while left:  # not by recursion: a chain of fields or operators may be a thousand nodes deep
         node, defined = left.pop()
         yield node, defined
         left += reversed(_below(node, defined))
 
 
-def _below(node: Node, defined: frozenset[str]) -> list[tuple[Node, frozenset[str]]]:
+def _below(node: CelNode, defined: frozenset[str]) -> list[tuple[CelNode, frozenset[str]]]:
     match node:
         case Select(operand, _):
             return [(operand, defined)]
@@ -169,7 +169,7 @@ class _CelParser:
         self._tokens = [*_tokens(source), _Token(len(source))]
         self._at = 0
 
-    def expression(self) -> Node:
+    def expression(self) -> CelNode:
         """Reads ``condition ? one : other``, or only the condition."""
         condition = self._operation(_LEVELS)
         if not self._take("?"):
@@ -184,7 +184,7 @@ class _CelParser:
         if token.literal is not None or token.text != text:
             raise CelSyntaxError(repr(text), token.source or token.text, token.at)
 
-    def _operation(self, levels: tuple[frozenset[str], ...]) -> Node:
+    def _operation(self, levels: tuple[frozenset[str], ...]) -> CelNode:
         if not levels:
             return self._unary()
         operands, operators = [self._operation(levels[1:])], []
@@ -193,7 +193,7 @@ class _CelParser:
             operands.append(self._operation(levels[1:]))
         return CelOperation(tuple(operators), tuple(operands)) if operators else operands[0]
 
-    def _unary(self) -> Node:
+    def _unary(self) -> CelNode:
         signs = ""
         while self._take("!") or self._take("-"):
             sign = self._tokens[self._at - 1].text
@@ -219,7 +219,7 @@ class _CelParser:
             node = CelOperation((sign,), (node,))
         return node
 
-    def _primary(self) -> Node:
+    def _primary(self) -> CelNode:
         token = self._next()
         if token.literal is not None:
             return token.literal
@@ -238,11 +238,11 @@ class _CelParser:
                 return CelCall(None, name, self._parts(")")) if self._take("(") else Name(name)
         raise CelSyntaxError("an operand", token.text, token.at)
 
-    def _parts(self, end: str, *, message: bool = False) -> tuple[Node, ...]:
+    def _parts(self, end: str, *, message: bool = False) -> tuple[CelNode, ...]:
         """Reads expressions with commas or colons between them, up to ``end``. In a message a name and a colon come
         before each of them.
         """
-        found: list[Node] = []
+        found: list[CelNode] = []
         while not self._take(end):
             if message:
                 self._field()

@@ -23,12 +23,12 @@ from api.cel_tree import (
     MACROS,
     OPTIONAL,
     CelCall,
+    CelNode,
     CelOperation,
     CelSyntaxError,
     Index,
     Literal,
     Name,
-    Node,
     Select,
     parse,
 )
@@ -167,7 +167,7 @@ class _Compiler:
     def __init__(self, source: str) -> None:
         self._source = source
 
-    def compiled(self, node: Node, known: frozenset[str]) -> _Evaluate:
+    def compiled(self, node: CelNode, known: frozenset[str]) -> _Evaluate:
         match node:
             case Literal(str(text)):
                 return lambda run: text
@@ -194,7 +194,7 @@ class _Compiler:
             return lambda run: _TYPES[name]
         raise self._undeclared(name)
 
-    def _checked(self, operand: Node, field: str, known: frozenset[str]) -> None:
+    def _checked(self, operand: CelNode, field: str, known: frozenset[str]) -> None:
         if operand == Name("device") and "device" in known and field not in FIELDS:
             raise SelectorError(_located(f"undefined field '{field}'", self._source, self._source.find(field)))
 
@@ -203,7 +203,7 @@ class _Compiler:
         at = found.start() if found else 0
         return SelectorError(_located(f"undeclared reference to '{name}' (in container '')", self._source, at))
 
-    def _operation(self, operators: tuple[str, ...], operands: tuple[Node, ...], known: frozenset[str]) -> _Evaluate:
+    def _operation(self, operators: tuple[str, ...], operands: tuple[CelNode, ...], known: frozenset[str]) -> _Evaluate:
         parts = [self.compiled(each, known) for each in operands]
         match operators:
             case ("[]",):
@@ -234,7 +234,7 @@ class _Compiler:
         return chained
 
     def _call(
-        self, target: Node | None, function: str, arguments: tuple[Node, ...], known: frozenset[str]
+        self, target: CelNode | None, function: str, arguments: tuple[CelNode, ...], known: frozenset[str]
     ) -> _Evaluate:
         match target, function, arguments:
             case None, "has", (Select(operand, field),):
@@ -279,7 +279,7 @@ def _located(problem: str, source: str, at: int) -> str:
 _COMPARED: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "in", "&&", "||", "!"})
 
 
-def _no_boolean(tree: Node) -> str:
+def _no_boolean(tree: CelNode) -> str:
     """Returns the type of an expression that can be no boolean, '' where it may be one."""
     match tree:
         case Literal(str()):

@@ -43,7 +43,7 @@ def stored(manifest: Raw) -> tuple[Raw, list[FieldError]]:
 
 
 @lru_cache
-def _schema(model: type[BaseModel]) -> structural.Schema:
+def _schema(model: type[BaseModel]) -> structural.AnySchema:
     """Created once for each kind: creating it costs as much as checking a hundred manifests."""
     return structural_schema(model)
 

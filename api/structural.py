@@ -29,12 +29,12 @@ from api.errors import (
     type_invalid,
 )
 
-Schema = Mapping[str, Any]
+AnySchema = Mapping[str, Any]
 
 _INTEGERS: Final = {"int32": 1 << 31, "int64": 1 << 63}
 
 
-def violations(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
+def violations(schema: AnySchema, value: Any, path: str = "") -> list[FieldError]:
     """Returns the errors of the API server's schema validation for `value`; it stops soon after `MOST` errors."""
     if not _has_type(value, expected := _types(schema)):
         found = _type_name(value)
@@ -54,7 +54,7 @@ def violations(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
             return _number(schema, value, path)
 
 
-def _types(schema: Schema) -> tuple[str, ...]:
+def _types(schema: AnySchema) -> tuple[str, ...]:
     """Returns the types that the schema allows; none means any type."""
     if "type" in schema:
         return (schema["type"],)
@@ -75,7 +75,7 @@ class Form:
     containers took 6 ms field by field. Single fields are checked only in an object with errors.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: AnySchema) -> None:
         """Raises `ValueError` for a schema with keywords that the check in C does not support."""
         self.schema = schema
         self._type = _compiled_type(schema) | None
@@ -89,7 +89,7 @@ class Form:
         return []
 
 
-def defaulted(schema: Schema, value: Any) -> Any:
+def defaulted(schema: AnySchema, value: Any) -> Any:
     """Returns a copy of `value` with the defaults of the schema in every place that is absent or, being null, may be
     dropped.
     """
@@ -98,7 +98,7 @@ def defaulted(schema: Schema, value: Any) -> Any:
         return [defaulted(item, element) for element in value] if item else list(value)
     if not isinstance(value, dict):
         return value
-    properties: Schema = schema.get("properties", {})
+    properties: AnySchema = schema.get("properties", {})
     rest = schema.get("additionalProperties")
     result = {}
     for name, child in value.items():
@@ -112,7 +112,7 @@ def defaulted(schema: Schema, value: Any) -> Any:
     return result
 
 
-def unknown_fields(schema: Schema, value: Any, path: str = "") -> list[str]:
+def unknown_fields(schema: AnySchema, value: Any, path: str = "") -> list[str]:
     """The paths of all fields the API server would drop, as `kubectl` names them: `spec.podSets[0].foo`."""
     if isinstance(value, list):
         item = schema.get("items")
@@ -124,7 +124,7 @@ def unknown_fields(schema: Schema, value: Any, path: str = "") -> list[str]:
         ]
     if not isinstance(value, dict) or path == "metadata":
         return []
-    properties: Schema = schema.get("properties", {})
+    properties: AnySchema = schema.get("properties", {})
     rest = schema.get("additionalProperties")
     found = []
     for name, child in value.items():
@@ -166,12 +166,12 @@ def _type_name(value: Any) -> str:
     return "integer" if _is_integer(value) else "number"
 
 
-def _object(schema: Schema, value: dict[str, Any], path: str) -> list[FieldError]:
+def _object(schema: AnySchema, value: dict[str, Any], path: str) -> list[FieldError]:
     prefix = f"{path}." if path else ""
     errors = [required(f"{prefix}{name}") for name in schema.get("required", ()) if value.get(name) is None]
     if (limit := schema.get("maxProperties")) is not None and len(value) > limit:
         errors.append(too_many(path, len(value), limit))
-    properties: Schema = schema.get("properties", {})
+    properties: AnySchema = schema.get("properties", {})
     rest = schema.get("additionalProperties")
     for name, child in value.items():
         below = properties.get(name, rest)
@@ -182,7 +182,7 @@ def _object(schema: Schema, value: dict[str, Any], path: str) -> list[FieldError
     return errors
 
 
-def _array(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
+def _array(schema: AnySchema, value: list[Any], path: str) -> list[FieldError]:
     errors = []
     if (limit := schema.get("maxItems")) is not None and len(value) > limit:
         errors.append(too_many(path, len(value), limit))
@@ -196,7 +196,7 @@ def _array(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
     return errors or _repeated(schema, value, path)
 
 
-def _repeated(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
+def _repeated(schema: AnySchema, value: list[Any], path: str) -> list[FieldError]:
     """Returns elements of a set or map list that appear twice; only called if the elements are well-formed."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if not keys and schema.get("x-kubernetes-list-type") != "set":
@@ -212,7 +212,7 @@ def _repeated(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
     return errors
 
 
-def _string(schema: Schema, value: str, path: str) -> list[FieldError]:
+def _string(schema: AnySchema, value: str, path: str) -> list[FieldError]:
     errors = []
     if (limit := schema.get("maxLength")) is not None and len(value) > limit:
         errors.append(too_long(path, limit))
@@ -227,7 +227,7 @@ def _string(schema: Schema, value: str, path: str) -> list[FieldError]:
     return errors
 
 
-def _number(schema: Schema, value: float, path: str) -> list[FieldError]:
+def _number(schema: AnySchema, value: float, path: str) -> list[FieldError]:
     errors = []
     if (least := schema.get("minimum")) is not None and value < least:
         errors.append(invalid(path, value, f"{path} in body should be greater than or equal to {least}"))
@@ -245,14 +245,14 @@ _KEYWORDS: Final = frozenset(
 """The keywords of a schema that the check in C supports."""
 
 
-def _compiled_type(schema: Schema) -> Any:
+def _compiled_type(schema: AnySchema) -> Any:
     """Returns the type for `msgspec` that accepts what the schema accepts; a field may be absent or null."""
     if more := sorted(schema.keys() - _KEYWORDS):
         raise ValueError(f"no form is made of a schema with {', '.join(more)}")
     return functools.reduce(operator.or_, (_compiled_branch(each, schema) for each in _types(schema)))
 
 
-def _compiled_branch(expected: str, schema: Schema) -> Any:
+def _compiled_branch(expected: str, schema: AnySchema) -> Any:
     match expected:
         case "object" if "properties" in schema:
             fields = [(name, _compiled_type(below) | None, None) for name, below in schema["properties"].items()]

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from app.metrics import ProcessMetrics
 from app.server import Address
 
-Check = Callable[[], Awaitable[str]]
+ProbeCheck = Callable[[], Awaitable[str]]
 """Returns a sentence that says why the check fails; empty if it passes."""
 
 BEAT_SECONDS = 0.25
@@ -77,7 +77,7 @@ async def dial(address: Address, bundle: bytes, name: str) -> str:
     return ""
 
 
-def remembered(check: Check, clock: Callable[[], float] = time.monotonic) -> Check:
+def remembered(check: ProbeCheck, clock: Callable[[], float] = time.monotonic) -> ProbeCheck:
     """Returns the check with its result cached for `REMEMBERED_SECONDS`, regardless of the number of requests."""
     answer, until = "", float("-inf")
     one_at_a_time = asyncio.Lock()
@@ -93,13 +93,13 @@ def remembered(check: Check, clock: Callable[[], float] = time.monotonic) -> Che
     return found
 
 
-async def failing(checks: Mapping[str, Check]) -> dict[str, str]:
+async def failing(checks: Mapping[str, ProbeCheck]) -> dict[str, str]:
     """Returns the checks that fail, with their sentences."""
     found = {name: await check() for name, check in checks.items()}
     return {name: sentence for name, sentence in found.items() if sentence}
 
 
-def probe(path: str, checks: Mapping[str, Check]) -> Route:
+def probe(path: str, checks: Mapping[str, ProbeCheck]) -> Route:
     """Returns a page that answers 200 if every check passes, else 503, with one line for each check, as the API server
     does.
     """

@@ -90,7 +90,7 @@ class Bench:
             after = await report.moment(self._connection, pids)
         due = (created.began + number / rate for number in range(len(names)))
         waited = [self._starts.at[each] - began for each, began in zip(names, due, strict=True)]
-        own: report.Requests = report.Requests({("POST", "jobs", 201): len(names)})
+        own: report.RequestCounts = report.RequestCounts({("POST", "jobs", 201): len(names)})
         return {
             "rate": rate,
             "created": created._asdict(),

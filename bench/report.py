@@ -14,7 +14,7 @@ from controller.kube.config import Connection
 from devcluster import processes
 from devcluster.controlplane import ControlPlane
 
-Requests = Counter[tuple[str, str, int]]
+RequestCounts = Counter[tuple[str, str, int]]
 """By verb, resource and HTTP status."""
 BACKGROUND = ("leases",)
 """Written all the time by every component, whatever the load."""
@@ -37,7 +37,7 @@ class Cost(NamedTuple):
     process's largest resident memory since it started, in MiB.
     """
 
-    requests: Requests
+    requests: RequestCounts
     hooks: dict[str, tuple[int, float]]
     conversions: int
     cpu_seconds: dict[str, float]
@@ -52,7 +52,7 @@ class Cost(NamedTuple):
             made.requests, made.hooks, made.conversions, cpu, {name: used.peak for name, used in after.usage.items()}
         )
 
-    def figures(self, count: int, own: Requests | None = None) -> dict[str, Any]:
+    def figures(self, count: int, own: RequestCounts | None = None) -> dict[str, Any]:
         """Returns the figures for a report, those a workload divided by ``count``; ``own`` are the bench's requests.
 
         Requests are those of everybody but the bench: of the controller, and of kube-controller-manager.
@@ -84,7 +84,7 @@ def _relevant(writes: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
     return Counter({key: made for key, made in writes.items() if key[1].split("/")[0] not in BACKGROUND})
 
 
-def _named(requests: Requests) -> dict[str, int]:
+def _named(requests: RequestCounts) -> dict[str, int]:
     found: Counter[str] = Counter()
     for (verb, resource, _), made in requests.items():
         if resource.split("/")[0] not in BACKGROUND:

@@ -21,7 +21,7 @@ from api.objects import Raw, Resource
 from api.resources import EVENTS
 from cli import installation
 from cli.doctor import text
-from cli.target import UNREADABLE, As, AsGroup, ChosenCluster, Context, Kubeconfig, UnreadableError, fail, target
+from cli.target import UNREADABLE, As, AsGroup, ChosenCluster, ContextOption, Kubeconfig, UnreadableError, fail, target
 from controller.kube.client import Client
 from controller.kube.errors import ApiError
 from core.diagnosis.findings import findings, unchecked
@@ -39,7 +39,7 @@ REPLICAS_ASKED = 8
 def command(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")] = Path("seiretsu-bundle.tar.gz"),
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
 ) -> None:

@@ -26,12 +26,12 @@ def _quantity(text: str) -> str:
     return text
 
 
-Name = Annotated[str, typer.Option("--name", "-n", help="Which cluster.")]
+NameOption = Annotated[str, typer.Option("--name", "-n", help="Which cluster.")]
 
 
 @app.command()
 def up(
-    name: Name = "seiretsu",
+    name: NameOption = "seiretsu",
     nodes: Annotated[int, typer.Option(min=0, max=10_000, help="How many simulated nodes.")] = 4,
     node_cpu: Annotated[str, typer.Option(callback=_quantity, help="Cpu of each node.")] = "16",
     node_memory: Annotated[str, typer.Option(callback=_quantity, help="Memory of each node.")] = "64Gi",
@@ -48,7 +48,7 @@ def up(
 
 
 @app.command()
-def down(name: Name = "seiretsu") -> None:
+def down(name: NameOption = "seiretsu") -> None:
     """Stop a control plane, or clear up what a crash left of it, and remove its data."""
     clusters.down(name)
     typer.echo(f"Cluster {name} is down.")
@@ -69,13 +69,13 @@ def list_() -> None:
 
 
 @app.command()
-def kubeconfig(name: Name = "seiretsu") -> None:
+def kubeconfig(name: NameOption = "seiretsu") -> None:
     """Print the path of a cluster's kubeconfig."""
     typer.echo(clusters.get(name).kubeconfig)
 
 
 @app.command()
-def env(name: Name = "seiretsu") -> None:
+def env(name: NameOption = "seiretsu") -> None:
     """Print one line for the shell's eval: seiretsu, kubectl and helm (if they were built) on PATH, and the cluster's
     kubeconfig.
     """
@@ -92,7 +92,7 @@ def env(name: Name = "seiretsu") -> None:
 @app.command()
 def run(
     deployment: Annotated[str, typer.Argument(help="Its container is started, with seiretsu for its image.")],
-    name: Name = "seiretsu",
+    name: NameOption = "seiretsu",
     namespace: Annotated[str, typer.Option(help="The namespace of the Deployment.")] = "default",
 ) -> None:
     """Run a Deployment's container on this machine, with its arguments, files and service account, until Ctrl-C."""

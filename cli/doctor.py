@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from cli import installation, target
-from cli.target import As, AsGroup, Context, Kubeconfig
+from cli.target import As, AsGroup, ContextOption, Kubeconfig
 from controller.kube.client import Client
 from core.diagnosis.facts import Facts
 from core.diagnosis.finding import DiagnosisFinding
@@ -19,7 +19,7 @@ from core.diagnosis.findings import RULES, findings, unchecked
 
 def command(
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings, too.")] = False,

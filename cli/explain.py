@@ -25,10 +25,10 @@ from api.objects import Raw, Resource, key_of
 from cli import live, target
 from cli.cluster_state import ClusterState, without_mapping
 from cli.explained import jobs_of, plain, text
-from cli.named import JobName, Output, is_named, parts_of, sought, without_workload, workload_of
+from cli.named import JobArgument, OutputOption, is_named, parts_of, sought, without_workload, workload_of
 from cli.reader import Reader
 from cli.standing import Standing, standing, with_summary
-from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
+from cli.target import As, AsGroup, ContextOption, Kubeconfig, Namespace
 from controller.settings import ControllerSettings
 from core.explain.analysis import explain
 from core.explain.explanation import Explanation
@@ -56,14 +56,14 @@ JUDGED_BY = (
 
 
 def command(
-    name: JobName,
+    name: JobArgument,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
-    output: Output = "text",
+    output: OutputOption = "text",
 ) -> None:
     """Report why a Job waits, its queue position, which workloads hold what it needs, and what would let it start; and
     why one that was admitted does not run.

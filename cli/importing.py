@@ -22,7 +22,7 @@ from cli.import_writes import ChangedError, ImportWriter, NotBegunError, Rate, f
 from cli.manifests import Document
 from cli.scenario import LIVE
 from cli.table import columns
-from cli.target import As, AsGroup, Context, FailedError, Kubeconfig, UnreadableError, UsageError
+from cli.target import As, AsGroup, ContextOption, FailedError, Kubeconfig, UnreadableError, UsageError
 from cli.verbs.session import answered
 from cli.world import ConfiguredRules, World, rules_of_cluster, without_variants
 from cli.writer import ObjectWriter
@@ -30,9 +30,9 @@ from controller.kube.errors import ApiError
 from core.importing import mapping
 from core.importing.flavors import listed
 from core.importing.judge import (
+    ImportJudgement,
     ImportRules,
     JobImport,
-    Judgement,
     LeftAlone,
     NotPossible,
     QueueTotal,
@@ -53,7 +53,7 @@ _Pairs = dict[str, str]
 class ImportPlan:
     """What an import does in a cluster."""
 
-    judged: tuple[Judgement, ...]
+    judged: tuple[ImportJudgement, ...]
     totals: tuple[QueueTotal, ...]
     leftovers: tuple[Raw, ...]
     """Workloads of an earlier import whose jobs have ended."""
@@ -105,10 +105,10 @@ def command(
     qps: Annotated[float, typer.Option("--qps", help="So many requests a second at most.")] = QPS,
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
-    output: named.Output = "text",
+    output: named.OutputOption = "text",
 ) -> None:
     """Take in running pods and jobs that no queue has seen; checks only, without --dry-run=false."""
     with target.failing("import", output):
@@ -160,7 +160,7 @@ def planned(
         enabled=world.rules.admission.enabled,
     )
     kinds = asked.kinds
-    judged: list[Judgement] = []
+    judged: list[ImportJudgement] = []
     leftovers: list[Raw] = []
     for namespace in namespaces:
         objects = [raw for each in read_resources(kinds) for raw in _all(client, each, namespace)]

@@ -16,7 +16,7 @@ from cli.target import (
     As,
     AsGroup,
     ChosenCluster,
-    Context,
+    ContextOption,
     Kubeconfig,
     UnreadableError,
     document,
@@ -37,13 +37,13 @@ from operations.migrate import ClusterToMigrate, MigrationError
 app = typer.Typer(help="Go from Kueue to Seiretsu, and back, while jobs run.")
 
 Result = TypeVar("Result")
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps, and change nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the steps, and change nothing.")]
 
 
 @app.command()
 def check(
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings, too.")] = False,
@@ -65,10 +65,10 @@ def check(
 @app.command("take-over")
 def take_over(
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
-    dry_run: DryRun = False,
+    dry_run: DryRunOption = False,
     force: Annotated[bool, typer.Option("--force", help="Go on although check reports errors.")] = False,
 ) -> None:
     """Let Seiretsu, which is installed beside Kueue, do its work. Can be repeated."""
@@ -85,10 +85,10 @@ def take_over(
 @app.command("hand-back")
 def hand_back(
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
-    dry_run: DryRun = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Give everything back to Kueue. Can be repeated."""
     _steps("hand-back", target(kubeconfig, context, as_user, as_group), dry_run, migrate.hand_back)

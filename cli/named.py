@@ -20,7 +20,7 @@ from core.jobs.kinds import ALL, BATCH_JOB
 from core.jobs.pod_owners import POD_OWNERS, PodOwner, replicas
 from core.model.owner import owner
 
-Output = Annotated[Literal["text", "json", "yaml"], typer.Option("--output", "-o", help="How to print it.")]
+OutputOption = Annotated[Literal["text", "json", "yaml"], typer.Option("--output", "-o", help="How to print it.")]
 
 
 def _completed(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -30,7 +30,7 @@ def _completed(ctx: typer.Context, incomplete: str) -> list[str]:
     return jobs(ctx.params, incomplete)
 
 
-JobName = Annotated[
+JobArgument = Annotated[
     str,
     typer.Argument(
         metavar="JOB|WORKLOAD",

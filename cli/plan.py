@@ -21,7 +21,7 @@ from cli import learned, live, named, scenario, target
 from cli.learned import NOTHING, Remembered
 from cli.manifests import Document
 from cli.scenario import Scenario
-from cli.target import As, AsGroup, Context, Kubeconfig
+from cli.target import As, AsGroup, ContextOption, Kubeconfig
 from cli.world import ConfiguredRules, World, rules, rules_of_cluster, without_variants
 from core.feedback.affected import facts
 from core.forecast.edits import ObjectEdit, PriorityClass, edited
@@ -73,14 +73,14 @@ def command(
         bool, typer.Option("--from-cluster", help="Compare with a live cluster, Workloads included.")
     ] = False,
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
     run_for: Annotated[
         str, typer.Option(help="How much longer each workload runs; else as long as those like it that finished.")
     ] = "",
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
-    output: named.Output = "text",
+    output: named.OutputOption = "text",
 ) -> None:
     """Show what manifests would change, and whom that hits; nothing is written."""
     with target.failing("plan", output, ValueError):

@@ -60,7 +60,7 @@ def command(
         typer.Option(help="ClusterQueues and Cohorts with other quotas: show what would have happened."),
     ] = None,
     until: Annotated[str, typer.Option(metavar="TIME", help="Stop at this time: 2026-01-02T15:04:05Z.")] = "",
-    output: named.Output = "text",
+    output: named.OutputOption = "text",
 ) -> None:
     """Play a recording of the scheduler, and show where this version decides differently."""
     with target.failing("replay", output, ValueError, OSError):

@@ -17,7 +17,7 @@ from cli.manifests import ScenarioError
 from cli.page import page
 from cli.picture import pictures
 from cli.simulator import Played, short
-from cli.target import As, AsGroup, Context, Kubeconfig, document, failing, target, written
+from cli.target import As, AsGroup, ContextOption, Kubeconfig, document, failing, target, written
 from cli.world import rules, rules_of_cluster, without_variants
 from core.forecast.run_times import constant
 from core.model.forecast import span
@@ -34,7 +34,7 @@ def command(
         bool, typer.Option("--from-cluster", help="Start from what is in a live cluster, Workloads included.")
     ] = False,
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
     run_for: Annotated[

@@ -29,7 +29,7 @@ API_VERSION: Final = "cli.seiretsu.dev/v1"
 """Of what ``-o json`` and ``-o yaml`` print. Within a version fields are added, but not removed or renamed."""
 
 Kubeconfig = Annotated[Path | None, typer.Option(help="Which kubeconfig; else as kubectl finds it.")]
-Context = Annotated[str, typer.Option("--context", help="Which context of the kubeconfig; else the current one.")]
+ContextOption = Annotated[str, typer.Option("--context", help="Which context of the kubeconfig; else the current one.")]
 As = Annotated[str, typer.Option("--as", metavar="USER", help="Act as this account, like kubectl --as.")]
 AsGroup = Annotated[
     list[str] | None, typer.Option("--as-group", metavar="GROUP", help="With --as: a group; may be repeated.")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from api.names import NAMESPACE
-from cli.target import UNREADABLE, As, AsGroup, Context, Kubeconfig, UnreadableError, fail, reached, target
+from cli.target import UNREADABLE, As, AsGroup, ContextOption, Kubeconfig, UnreadableError, fail, reached, target
 from controller.kube import config
 from controller.kube.client import Client
 from operations.uninstall import RunningError, Wanted, uninstall
@@ -17,7 +17,7 @@ from operations.uninstall import RunningError, Wanted, uninstall
 
 def command(
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
     release: Annotated[

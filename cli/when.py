@@ -23,7 +23,7 @@ from cli.cluster_state import ClusterState
 from cli.explained import hidden
 from cli.learned import NOTHING, Remembered
 from cli.reader import Reader
-from cli.target import As, AsGroup, Context, Kubeconfig, Namespace
+from cli.target import As, AsGroup, ContextOption, Kubeconfig, Namespace
 from cli.world import ConfiguredRules, rules_of_cluster
 from core.explain.explanation import Explanation
 from core.forecast.forecast import forecast
@@ -55,17 +55,17 @@ class When:
 
 
 def command(
-    name: named.JobName,
+    name: named.JobArgument,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
     run_for: Annotated[
         str, typer.Option(help="How much longer each workload runs; else as long as those like it that finished.")
     ] = "",
     config: Annotated[Path | None, typer.Option(help="The Configuration that serve runs with.")] = None,
-    output: named.Output = "text",
+    output: named.OutputOption = "text",
 ) -> None:
     """Report when a waiting Job probably starts, and what that is based on."""
     with target.failing("when", output, ValueError):

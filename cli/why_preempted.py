@@ -16,20 +16,20 @@ from api.objects import Raw
 from cli import named, preempted, target
 from cli.preempted import ShownPreemptor
 from cli.reader import Reader
-from cli.target import As, AsGroup, Context, FailedError, Kubeconfig, Namespace, UnreadableError
+from cli.target import As, AsGroup, ContextOption, FailedError, Kubeconfig, Namespace, UnreadableError
 from core.explain.parts import needed
 from core.explain.preemption import ShownPreemption, preemptions
 from core.jobs.pod_owners import PodOwner
 
 
 def command(
-    name: named.JobName,
+    name: named.JobArgument,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
-    output: named.Output = "text",
+    output: named.OutputOption = "text",
 ) -> None:
     """Report which workload preempted a job, by which rule, when, and what avoids it."""
     with target.failing("why-preempted", output):

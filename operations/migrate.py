@@ -58,7 +58,7 @@ PATIENCE_SECONDS = 300.0
 POLL_SECONDS = 0.5
 ATTEMPTS = 5
 
-Report = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 class MigrationError(Exception):
@@ -73,7 +73,7 @@ class ClusterToMigrate:
 
     client: Client
     helm: Client
-    report: Report
+    report: ReportProgress
     dry_run: bool = False
 
     async def do(self, step: str, write: Callable[[], Awaitable[object]]) -> None:

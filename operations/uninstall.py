@@ -44,7 +44,7 @@ AT_ONCE = 16
 ATTEMPTS = 5
 DIAL_SECONDS = 2.0
 
-Report = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class RunningError(Exception):
     """Seiretsu runs, and would install or add again what is removed."""
 
 
-async def uninstall(client: Client, wanted: Wanted, report: Report, now: datetime) -> None:
+async def uninstall(client: Client, wanted: Wanted, report: ReportProgress, now: datetime) -> None:
     """Does what is wanted and reports each step. Raises `RunningError` before any step, and `ApiError` when the API
     server refuses one.
     """
@@ -141,7 +141,7 @@ async def _running(client: Client, configurations: Iterable[Raw], namespace: str
     return ""
 
 
-async def _unconvert(client: Client, report: Report) -> None:
+async def _unconvert(client: Client, report: ReportProgress) -> None:
     changed_ones = 0
     for kind in KINDS:
         for _ in range(ATTEMPTS):
@@ -157,7 +157,7 @@ async def _unconvert(client: Client, report: Report) -> None:
         report(f"{changed_ones} CRDs serve only their stored version now; their objects stay")
 
 
-async def _release(client: Client, report: Report) -> None:
+async def _release(client: Client, report: ReportProgress) -> None:
     for resource in FINALIZED:
         count = await _patched(client, resource, released)
         if count:
@@ -172,7 +172,7 @@ def _without_finalizer(pod: Raw) -> Raw | None:
     return patches[0].body if patches else None
 
 
-async def _start_jobs(client: Client, report: Report) -> None:
+async def _start_jobs(client: Client, report: ReportProgress) -> None:
     for resource in dict.fromkeys(kind.resource for kind in ALL):
         count = await _patched(client, resource, _started, label_selector=Label.QUEUE_NAME)
         if count:

@@ -14,7 +14,7 @@ from typing import Any
 from api import resources
 from api.objects import Key, Raw, Resource
 from app.access import Reviews
-from app.page.questions import Compare
+from app.page.questions import Comparer
 from app.page.served import ServedPage, Shown, served_page
 from app.server import Address, Farewell, Server
 from app.visibility import FrontProxy
@@ -106,7 +106,7 @@ class PagedCluster:
     now: float = NOW
     run_times: RunTimes | None = None
     forecast: Callable[[Key], StartForecast | None] = lambda key: None
-    compare: Compare = field(default_factory=lambda: _compared_here)
+    compare: Comparer = field(default_factory=lambda: _compared_here)
 
     def __post_init__(self) -> None:
         self.caches = Caches(State(self.policy), rows([BATCH_JOB]))

@@ -137,13 +137,28 @@ def place_of(path: Path) -> str:
     return next((place for place in SAME_NAMES if name.startswith(place) and place != MODEL), "elsewhere")
 
 
-def test_a_class_name_means_one_thing() -> None:
-    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+def types_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Yields the classes and the names of types in a module, each with what it is: for a class, the module. The same
+    name for an equal type has one meaning. What only annotations of its own module name (``TypeVar``) is left out.
+    """
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name, str(path.relative_to(ROOT))
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value = getattr(node, "value", None)
+        if isinstance(target, ast.Name) and re.match("[A-Z][a-z]", target.id) and value is not None:
+            meaning = ast.unparse(value)
+            if not meaning.startswith("TypeVar("):
+                yield target.id, meaning
+
+
+def test_the_name_of_a_type_means_one_thing() -> None:
+    found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for path in (path for top in PROGRAMS for path in (ROOT / top).rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                found[place_of(path), node.name].append(str(path.relative_to(ROOT)))
-    assert {name: paths for (_, name), paths in found.items() if len(paths) > 1} == {}
+        for name, meaning in types_of(path):
+            found[place_of(path), name].add(meaning)
+    assert {name: meanings for (_, name), meanings in found.items() if len(meanings) > 1} == {}
 
 
 @pytest.mark.parametrize("place", SAME_NAMES)

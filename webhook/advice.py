@@ -22,7 +22,7 @@ from core.feedback.change import Change
 from core.feedback.cluster_queues import of_cluster_queue
 from core.feedback.jobs import of_job
 from core.feedback.queues import of_cohort, of_flavor, of_local_queue, of_queue, of_topology
-from core.feedback.rules import Spent
+from core.feedback.rules import IsSpent
 from core.feedback.submission import of_workload
 from core.jobs import meta
 from core.model import Labels, LocalQueue, Raw
@@ -39,7 +39,9 @@ _Of = Callable[[Raw | None, Raw | None, Context], tuple[Finding, ...]]
 """Returns the findings about a change from the first to the second."""
 
 
-def _reader(read: Callable[[Raw], _Value], find: Callable[[Change[_Value], Lookup, Spent], tuple[Finding, ...]]) -> _Of:
+def _reader(
+    read: Callable[[Raw], _Value], find: Callable[[Change[_Value], Lookup, IsSpent], tuple[Finding, ...]]
+) -> _Of:
     def found(old: Raw | None, new: Raw | None, context: Context) -> tuple[Finding, ...]:
         return find(Change(read(old) if old else None, read(new) if new else None), context.lookup, context.spent)
 

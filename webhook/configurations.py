@@ -266,10 +266,10 @@ def _near_queue(kind: str) -> str:
     return " || ".join(places)
 
 
-Places = Sequence[tuple[str, str]]
+KeyPlaces = Sequence[tuple[str, str]]
 """Keys, each with ``labels`` or ``annotations``."""
 
-_NAMES: Final[Places] = (("labels", Label.QUEUE_NAME), ("annotations", Label.QUEUE_NAME))
+_NAMES: Final[KeyPlaces] = (("labels", Label.QUEUE_NAME), ("annotations", Label.QUEUE_NAME))
 
 
 def queued(variable: str, marks: Iterable[str] = ()) -> str:
@@ -282,20 +282,20 @@ def queued_now_or_before(operations: Iterable[str], marks: Iterable[str] = ()) -
     return now_or_before(operations, (*_NAMES, *_annotated(marks)))
 
 
-def now_or_before(operations: Iterable[str], places: Places) -> str:
+def now_or_before(operations: Iterable[str], places: KeyPlaces) -> str:
     """CEL: the object has one of these keys; on update also if the old object has one."""
     if "UPDATE" not in operations:
         return _has_one("object", places)
     return f"{_has_one('object', places)} || (oldObject != null && ({_has_one('oldObject', places)}))"
 
 
-def _has_one(variable: str, places: Places) -> str:
+def _has_one(variable: str, places: KeyPlaces) -> str:
     return " || ".join(
         f"(has({variable}.metadata.{holder}) && '{key}' in {variable}.metadata.{holder})" for holder, key in places
     )
 
 
-def _annotated(marks: Iterable[str]) -> Places:
+def _annotated(marks: Iterable[str]) -> KeyPlaces:
     return [("annotations", key) for key in marks]
 
 

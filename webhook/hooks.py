@@ -25,7 +25,7 @@ from webhook import claims as claimed
 from webhook.review import Request, Response
 from webhook.settings import Context, WebhookSettings
 
-Handler = Callable[[Request, Context], Response]
+ReviewFunction = Callable[[Request, Context], Response]
 FailurePolicy = Literal["Fail", "Ignore"]
 
 
@@ -69,9 +69,9 @@ class Hook:
     operations: tuple[str, ...]
     kind: str
     reach: Reach
-    handler: Handler
+    handler: ReviewFunction
     failure_policy: FailurePolicy = "Fail"
-    advice: Handler | None = None
+    advice: ReviewFunction | None = None
     form: Form = kinds.FORM
     job_kind: JobKind | None = None
     framework: str = ""
@@ -171,7 +171,7 @@ def _without_policies(settings: WebhookSettings) -> bool:
     return not settings.policies
 
 
-def _of_ours(phase: HookPhase, kind: str, resources: tuple[str, ...], handler: Handler) -> Hook:
+def _of_ours(phase: HookPhase, kind: str, resources: tuple[str, ...], handler: ReviewFunction) -> Hook:
     singular = kind.lower()
     verb, mark = ("mutate", "m") if phase is HookPhase.MUTATING else ("validate", "v")
     return Hook(

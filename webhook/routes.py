@@ -33,10 +33,10 @@ _INTERNAL: Final = Response(
     " changed and the request can be repeated",
 )
 
-Body: TypeAlias = bytes | bytearray
-Answer: TypeAlias = tuple[int, bytes]
+ReceivedBody: TypeAlias = bytes | bytearray
+StatusAndBody: TypeAlias = tuple[int, bytes]
 """HTTP status and body: JSON with 200, a sentence with any other."""
-Route: TypeAlias = Callable[[Body], Awaitable[Answer]]
+Route: TypeAlias = Callable[[ReceivedBody], Awaitable[StatusAndBody]]
 Observe: TypeAlias = Callable[[Hook, Request, Response], None]
 """Gets each review with its verdict."""
 
@@ -57,7 +57,7 @@ def routes(
 
 
 def _route(hook: Hook, context: Context, observe: Observe, consequences: Consequences, dry_runs: DryRuns) -> Route:
-    async def route(body: Body) -> Answer:
+    async def route(body: ReceivedBody) -> StatusAndBody:
         request = _parsed(body)
         if not isinstance(request, Request):
             return request
@@ -72,7 +72,7 @@ def _route(hook: Hook, context: Context, observe: Observe, consequences: Consequ
     return route
 
 
-def answer(hook: Hook, body: Body, context: Context, observe: Observe = _unobserved) -> Answer:
+def answer(hook: Hook, body: ReceivedBody, context: Context, observe: Observe = _unobserved) -> StatusAndBody:
     """Returns HTTP status and body. 400 if there is no review to answer; an internal failure is a refusal, never a 500.
 
     If the API server may skip the hook (``Ignore``), an internal failure allows the object unchanged, as an outage
@@ -84,7 +84,7 @@ def answer(hook: Hook, body: Body, context: Context, observe: Observe = _unobser
     return _answered(hook, request, _judged(hook, request, context), observe)
 
 
-def _parsed(body: Body) -> Request | Answer:
+def _parsed(body: ReceivedBody) -> Request | StatusAndBody:
     try:
         return parse(body)
     except BadReviewError as bad:
@@ -93,7 +93,7 @@ def _parsed(body: Body) -> Request | Answer:
         return 200, encode(bad.uid, bad_request(str(bad)))
 
 
-def _answered(hook: Hook, request: Request, response: Response, observe: Observe) -> Answer:
+def _answered(hook: Hook, request: Request, response: Response, observe: Observe) -> StatusAndBody:
     observe(hook, request, response)
     return 200, encode(request.uid, response)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from api import feature_gates, names
 from core.feedback.accepted import Accepted
-from core.feedback.rules import Spent, never
+from core.feedback.rules import IsSpent, never
 from core.forecast.basis import Basis
 from core.model import Labels, Raw
 from core.state.lookup import Lookup
@@ -94,7 +94,7 @@ class Context:
     clock: Callable[[], float] = time.monotonic
     account: Callable[[], ControllerAccount] = ControllerAccount
     worked: Callable[[], float] = time.thread_time
-    spent: Spent = never
+    spent: IsSpent = never
     basis: Basis | None = None
 
     def for_one(self) -> Context:

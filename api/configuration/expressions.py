@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from api import cel_tree, quantity
-from api.cel_tree import CelCall, CelOperation, Index, Literal, Name, Node, Select
+from api.cel_tree import CelCall, CelNode, CelOperation, Index, Literal, Name, Select
 
 VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", "job")
 FIELDS: Final = {
@@ -64,14 +64,14 @@ def counted(source: str) -> frozenset[str]:
 _REQUESTS: Final = Select(Name("job"), "requests")
 
 
-def _requested(node: Node) -> Iterator[str]:
+def _requested(node: CelNode) -> Iterator[str]:
     """Yields the resource where the node is one of ``job.requests``."""
     operand, field = _field(node)
     if operand == _REQUESTS and field:
         yield field
 
 
-def _field(node: Node) -> tuple[Node | None, str]:
+def _field(node: CelNode) -> tuple[CelNode | None, str]:
     """Returns the operand and the name of a field, written as ``a.b`` or ``a["b"]``; ``None, ""`` for other nodes."""
     match node:
         case Select(operand, field):
@@ -105,7 +105,7 @@ def problem(source: str, resources: Iterable[str], wanted: type[bool | str]) -> 
     return _unknown_field(nodes) or _tried(program, wanted, of_jobs=of_jobs)
 
 
-def _unknown_field(nodes: Iterable[tuple[Node, frozenset[str]]]) -> str:
+def _unknown_field(nodes: Iterable[tuple[CelNode, frozenset[str]]]) -> str:
     for node, defined in nodes:
         match _field(node):
             case Name(variable), str(field) if variable not in defined and field not in FIELDS.get(variable, (field,)):

@@ -23,7 +23,7 @@ from controller.history.history import HistoryReader
 from controller.history.queries import GroupedBy
 from core.forecast.edits import ObjectEdit, arenas, before_edit, concerned
 from core.forecast.situation import Situation
-from core.history.report import Series, window
+from core.history.report import SeriesByGroup, window
 from core.model import FlavorResource
 from core.model.effects import Effects
 from core.page import topology, what_if
@@ -44,7 +44,7 @@ SCANNED: Final = 1_000
 MOST_SERIES: Final = 12
 LONGEST_DAYS: Final = 400.0
 DAY: Final = 86_400.0
-Compare = Callable[[Situation, ObjectEdit], Awaitable[tuple[Effects, bool]]]
+Comparer = Callable[[Situation, ObjectEdit], Awaitable[tuple[Effects, bool]]]
 
 
 class QuestionAnswers:
@@ -59,7 +59,7 @@ class QuestionAnswers:
         reader: HistoryReader | None = None,
         clock: Callable[[], float] = time.time,
         *,
-        compare: Compare,
+        compare: Comparer,
     ) -> None:
         self.caches = caches
         self._compare = compare
@@ -158,7 +158,7 @@ class QuestionAnswers:
         grouped = GroupedBy(by)
         quotas = grouped in (GroupedBy.QUEUE, GroupedBy.COHORT) and sight.cluster_queues
 
-        def asked(database: Database) -> tuple[Series, Series, Series]:
+        def asked(database: Database) -> tuple[SeriesByGroup, SeriesByGroup, SeriesByGroup]:
             used = queries.use_over_time(database, over, grouped, sight)
             waiting = queries.waiting_over_time(database, over, grouped, sight)
             return used, queries.quota_over_time(database, over, grouped) if quotas else {}, waiting
@@ -181,7 +181,7 @@ class QuestionAnswers:
         }
 
 
-def _series(found: Series, lengths: list[float], most: int = MOST_SERIES * 4) -> list[Raw]:
+def _series(found: SeriesByGroup, lengths: list[float], most: int = MOST_SERIES * 4) -> list[Raw]:
     """Returns the largest series, as amounts."""
     largest = sorted(found, key=lambda key: (-sum(found[key]), key))[:most]
     return [

@@ -13,7 +13,7 @@ from app.page import assets
 from app.page.answers import PageAnswers
 from app.page.application import PageApplication
 from app.page.jobs import JobAnswers
-from app.page.questions import Compare, QuestionAnswers
+from app.page.questions import Comparer, QuestionAnswers
 from app.page.stream import Hub
 from app.page.topics import Changes
 from app.server import Address, Listener
@@ -35,7 +35,7 @@ class Shown:
 
     caches: Caches
     run_times: RunTimes | None = None
-    compare: Compare = compared
+    compare: Comparer = compared
 
 
 @dataclass(frozen=True, slots=True)

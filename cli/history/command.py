@@ -20,7 +20,7 @@ from cli import target
 from cli.history import text
 from cli.reader import Reader
 from cli.scenario import duration
-from cli.target import As, AsGroup, Context, FailedError, Kubeconfig, UnreadableError
+from cli.target import As, AsGroup, ContextOption, FailedError, Kubeconfig, UnreadableError
 from controller.history import document, queries
 from controller.history.database import Database, DatabaseFailedError, Sqlite
 from controller.history.queries import GroupedBy
@@ -30,7 +30,7 @@ from core.history.record import LifeRecord
 from core.history.report import Window, window
 
 By = Literal["queue", "cohort", "namespace", "user", "localqueue"]
-Form = Literal["table", "csv", "html", "json", "yaml"]
+OutputForm = Literal["table", "csv", "html", "json", "yaml"]
 _BASE: Final = f"/apis/{visibility.GROUP}/{visibility.VERSIONS[0]}"
 
 
@@ -44,10 +44,10 @@ def command(
     file: Annotated[Path | None, typer.Option(help="Read this file of a history instead of asking the server.")] = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace.")] = "",
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
-    output: Annotated[Form, typer.Option("--output", "-o", help="How to print it.")] = "table",
+    output: Annotated[OutputForm, typer.Option("--output", "-o", help="How to print it.")] = "table",
 ) -> None:
     """Show who used how much, who waited how long, preemptions, fairness and idle quota."""
     with target.failing("report", output, ValueError, DatabaseFailedError):
@@ -65,7 +65,7 @@ def command(
         typer.echo(printed(found, output), nl=False)
 
 
-def printed(found: Raw, output: Form) -> str:
+def printed(found: Raw, output: OutputForm) -> str:
     """Returns a document in the form that is asked for."""
     if output in ("json", "yaml"):
         return target.written(target.document(visibility.REPORT, found), output)

@@ -12,14 +12,14 @@ import typer
 
 from api.objects import Key
 from cli import target
-from cli.target import As, AsGroup, Context, Kubeconfig, UsageError
+from cli.target import As, AsGroup, ContextOption, Kubeconfig, UsageError
 
 
 def command(
     queue: Annotated[str, typer.Argument(metavar="[CLUSTERQUEUE]", help="Open this ClusterQueue first.")] = "",
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace.")] = "",
     kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    context: ContextOption = "",
     as_user: As = "",
     as_group: AsGroup = None,
 ) -> None:

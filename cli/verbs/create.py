@@ -11,16 +11,15 @@ from api.objects import Raw, Resource
 from cli.verbs.group import group
 from cli.verbs.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from cli.verbs.quotas import pairs, resource_groups, taints, tolerations
-from cli.verbs.session import Session, one, verb
+from cli.verbs.session import NameArgument, Session, one, verb
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
-Quota = "FLAVOR:RESOURCE=QUANTITY[;...]"
+QUOTA_FORM = "FLAVOR:RESOURCE=QUANTITY[;...]"
 
 
 @verb("create", writes=True)
 def cluster_queue(
     opened: Session,
-    name: Name,
+    name: NameArgument,
     cohort: Annotated[str, typer.Option("--cohort", help="The cohort that it belongs to.")] = "",
     queuing_strategy: Annotated[
         str, typer.Option("--queuing-strategy", help="BestEffortFIFO or StrictFIFO.")
@@ -37,14 +36,14 @@ def cluster_queue(
         typer.Option("--preemption-within-cluster-queue", help="Never, LowerPriority or LowerOrNewerEqualPriority."),
     ] = "Never",
     nominal_quota: Annotated[
-        list[str] | None, typer.Option("--nominal-quota", metavar=Quota, help="Its quota.")
+        list[str] | None, typer.Option("--nominal-quota", metavar=QUOTA_FORM, help="Its quota.")
     ] = None,
     borrowing_limit: Annotated[
-        list[str] | None, typer.Option("--borrowing-limit", metavar=Quota, help="How much it may borrow at most.")
+        list[str] | None, typer.Option("--borrowing-limit", metavar=QUOTA_FORM, help="How much it may borrow at most.")
     ] = None,
     lending_limit: Annotated[
         list[str] | None,
-        typer.Option("--lending-limit", metavar=Quota, help="How much of it others may borrow at most."),
+        typer.Option("--lending-limit", metavar=QUOTA_FORM, help="How much of it others may borrow at most."),
     ] = None,
 ) -> None:
     """Create a ClusterQueue."""
@@ -66,7 +65,7 @@ def cluster_queue(
 @verb("create", namespaced=True, writes=True)
 def local_queue(
     opened: Session,
-    name: Name,
+    name: NameArgument,
     clusterqueue: Annotated[str, typer.Option("--clusterqueue", "-c", help="The ClusterQueue that it uses.")],
     ignore_unknown_cq: Annotated[
         bool, typer.Option("--ignore-unknown-cq", "-i", help="Create it even if there is no such ClusterQueue.")
@@ -83,7 +82,7 @@ def local_queue(
 @verb("create", writes=True)
 def resource_flavor(
     opened: Session,
-    name: Name,
+    name: NameArgument,
     node_labels: Annotated[
         list[str] | None, typer.Option("--node-labels", help="Labels of its nodes: KEY=VALUE,...")
     ] = None,

@@ -31,7 +31,7 @@ MOST_STANDINGS: Final = 50
 MOST_TYPE: Final = 20
 """So many characters of a job's type are printed."""
 
-Selector = Annotated[str, typer.Option("--selector", "-l", help="Which labels: key1=value1,key2=value2.")]
+SelectorOption = Annotated[str, typer.Option("--selector", "-l", help="Which labels: key1=value1,key2=value2.")]
 FieldSelector = Annotated[str, typer.Option("--field-selector", help="Which fields: key1=value1,key2=value2.")]
 OfClusterQueue = Annotated[str, typer.Option("--clusterqueue", "-c", help="Only those of this ClusterQueue.")]
 OfLocalQueue = Annotated[str, typer.Option("--localqueue", "-q", help="Only those of this LocalQueue.")]
@@ -41,7 +41,7 @@ For = Annotated[str, typer.Option("--for", metavar="TYPE[.API-GROUP]/NAME", help
 @verb("list")
 def cluster_queue(
     opened: Session,
-    selector: Selector = "",
+    selector: SelectorOption = "",
     field_selector: FieldSelector = "",
     active: Annotated[
         list[str] | None, typer.Option("--active", help="Only active ones (true), or others (false).")
@@ -60,7 +60,7 @@ def cluster_queue(
 def local_queue(
     opened: Session,
     clusterqueue: OfClusterQueue = "",
-    selector: Selector = "",
+    selector: SelectorOption = "",
     field_selector: FieldSelector = "",
 ) -> None:
     """List LocalQueues."""
@@ -76,7 +76,7 @@ def local_queue(
 @verb("list")
 def resource_flavor(
     opened: Session,
-    selector: Selector = "",
+    selector: SelectorOption = "",
     field_selector: FieldSelector = "",
 ) -> None:
     """List ResourceFlavors."""
@@ -95,7 +95,7 @@ def workload(
         typer.Option("--status", help="Only these: all, pending, quotareserved, admitted, finished; may be repeated."),
     ] = None,
     for_job: For = "",
-    selector: Selector = "",
+    selector: SelectorOption = "",
     field_selector: FieldSelector = "",
 ) -> None:
     """List Workloads: what waits, with its position, and what runs."""
@@ -124,7 +124,7 @@ def pods(
     for_job: Annotated[
         str, typer.Option("--for", metavar="TYPE[.API-GROUP]/NAME", help="The job whose pods they are.")
     ],
-    selector: Selector = "",
+    selector: SelectorOption = "",
     field_selector: FieldSelector = "",
 ) -> None:
     """List the pods of a job of any kind."""

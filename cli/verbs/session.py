@@ -14,11 +14,13 @@ from api import names
 from api.objects import Raw, Resource
 from cli import target
 from cli.reader import PAGE_SIZE
-from cli.target import As, AsGroup, Context, FailedError, Kubeconfig, Namespace, UnreadableError
+from cli.target import As, AsGroup, ContextOption, FailedError, Kubeconfig, Namespace, UnreadableError
 from cli.verbs.kinds import closest
 from cli.verbs.printing import Output, done, output, written
 from cli.writer import DryRun, ObjectWriter
 from controller.kube.errors import ApiError, Forbidden, Unauthorized, Unintelligible, Unreachable
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
 
 
 class Option(NamedTuple):
@@ -65,7 +67,7 @@ _PRINTS: Final = {
 }
 _CLUSTER: Final = {
     "kubeconfig": Option(Kubeconfig, None),
-    "context": Option(Context, ""),
+    "context": Option(ContextOption, ""),
     "as_user": Option(As, ""),
     "as_group": Option(AsGroup, None),
 }

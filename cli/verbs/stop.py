@@ -11,10 +11,9 @@ from api.objects import Raw, Resource
 from cli.target import FailedError
 from cli.verbs.group import group
 from cli.verbs.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
-from cli.verbs.session import Session, not_found, one, verb
+from cli.verbs.session import NameArgument, Session, not_found, one, verb
 from controller.kube.errors import ApiError
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
 KeepRunning = Annotated[
     bool,
     typer.Option("--keep-already-running", help="Let admitted workloads run; else they are evicted and wait again."),
@@ -24,7 +23,7 @@ KeepRunning = Annotated[
 @verb("stop", writes=True)
 def cluster_queue(
     opened: Session,
-    name: Name,
+    name: NameArgument,
     keep_already_running: KeepRunning = False,
 ) -> None:
     """Stop a ClusterQueue: it admits nothing, and what runs is evicted."""
@@ -35,7 +34,7 @@ def cluster_queue(
 @verb("stop", namespaced=True, writes=True)
 def local_queue(
     opened: Session,
-    name: Name,
+    name: NameArgument,
     keep_already_running: KeepRunning = False,
 ) -> None:
     """Stop a LocalQueue: its workloads are not admitted, and those that run are evicted."""
@@ -44,7 +43,7 @@ def local_queue(
 
 
 @verb("stop", namespaced=True, writes=True)
-def workload(opened: Session, name: Name) -> None:
+def workload(opened: Session, name: NameArgument) -> None:
     """Stop a Workload: it is deactivated, and evicted if it runs."""
     change(opened, resources.WORKLOADS, name, {"active": False}, "stopped")
 

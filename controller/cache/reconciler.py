@@ -14,7 +14,7 @@ from typing import ClassVar, Generic, TypeVar, assert_never
 
 from api.objects import Key, Raw, Resource, key_of
 from controller.cache.events import Recorder
-from controller.cache.writes import PatchType, Writer
+from controller.cache.writes import Writer, WriterPatchType
 from controller.kube.errors import ApiError, Conflict, Invalid, NotFound
 from controller.kube.log import get_logger
 from controller.kube.workqueue import WorkQueue
@@ -155,7 +155,7 @@ class Reconciler(ABC, Generic[S]):
         match write:
             case Patch():
                 at = write.target or Target(self.resource, key)
-                how: PatchType = "apply" if write.apply else "merge"
+                how: WriterPatchType = "apply" if write.apply else "merge"
                 try:
                     await self.writer.patch(*at, write.body, subresource=write.subresource, kind=how)
                 except (Conflict, Invalid):

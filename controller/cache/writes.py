@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
-PatchType = Literal["merge", "json", "apply"]
+WriterPatchType = Literal["merge", "json", "apply"]
 
 REPLACED = frozenset({resources.WORKLOADS})
 """The resources whose status is sent as a whole where that does the same as the patch: it costs the API server less."""
@@ -69,7 +69,13 @@ class Writer:
         return self._entered(resource, answer)
 
     async def patch(
-        self, resource: Resource, key: Key, body: Raw | list[Raw], *, subresource: str = "", kind: PatchType = "merge"
+        self,
+        resource: Resource,
+        key: Key,
+        body: Raw | list[Raw],
+        *,
+        subresource: str = "",
+        kind: WriterPatchType = "merge",
     ) -> Raw:
         """Patch an object or its subresource; with ``metadata.resourceVersion`` in the body only if it is unchanged."""
         whole = self._whole(resource, key, body) if (subresource, kind) == ("status", "merge") else None

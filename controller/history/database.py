@@ -22,7 +22,7 @@ try:
 except ImportError:  # a Python without it serves, too: the history may be off, or in PostgreSQL
     sqlite3 = None  # type: ignore[assignment]
 
-Row = Sequence[Any]
+DatabaseRow = Sequence[Any]
 BUSY_SECONDS: Final = 5.0
 _CORRUPT: Final = (11, 26)
 """SQLITE_CORRUPT and SQLITE_NOTADB."""
@@ -42,7 +42,7 @@ class CorruptError(DatabaseFailedError):
 class Database(Protocol):
     """What the writer and the queries need."""
 
-    def rows(self, sql: str, values: Mapping[str, Any]) -> list[Row]:
+    def rows(self, sql: str, values: Mapping[str, Any]) -> list[DatabaseRow]:
         """Returns the rows of a query, with values for its names (``:name``)."""
 
     def write(self, several: Iterable[Statement]) -> None:
@@ -111,7 +111,7 @@ class Sqlite:
         self._until = time.monotonic() + seconds
         self._connection.set_progress_handler(late, _STEPS_BETWEEN_CHECKS)
 
-    def rows(self, sql: str, values: Mapping[str, Any]) -> list[Row]:
+    def rows(self, sql: str, values: Mapping[str, Any]) -> list[DatabaseRow]:
         """Returns the rows of a query."""
         self._until = time.monotonic() + getattr(self, "_seconds", 0.0)
         with _failing(f"the history in {self.path}"):
@@ -216,7 +216,7 @@ class Postgres:
         except self._errors as error:
             raise DatabaseFailedError(f"{self._name}: {_of_server(error)}") from error
 
-    def rows(self, sql: str, values: Mapping[str, Any]) -> list[Row]:
+    def rows(self, sql: str, values: Mapping[str, Any]) -> list[DatabaseRow]:
         """Returns the rows of a query."""
         with self._failing():
             return list(self._connection.run(sql, **values) or [])
@@ -292,7 +292,7 @@ def set_aside(path: Path, now: float) -> Path:
     return aside
 
 
-def check_version(found: Row | None, where: str) -> None:
+def check_version(found: DatabaseRow | None, where: str) -> None:
     """Raises ``DatabaseFailedError`` if the tables are those of a newer program."""
     if found is None:
         raise DatabaseFailedError(f"{where} has no history yet")

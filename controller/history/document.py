@@ -16,7 +16,7 @@ from controller.history.queries import (
     Waits,
 )
 from core.history.record import LifeRecord
-from core.history.report import Idle, Series, Window
+from core.history.report import Idle, SeriesByGroup, Window
 from core.model import FlavorResource, Key
 
 MOST_SERIES: Final = 60
@@ -94,7 +94,7 @@ def workloads_read(raw: Iterable[Raw]) -> list[LifeRecord]:
     return [LifeRecord(**each) for each in raw]
 
 
-def _largest(used: Series) -> list[tuple[str, FlavorResource]]:
+def _largest(used: SeriesByGroup) -> list[tuple[str, FlavorResource]]:
     """The series to be shown: those of the groups that used most, by their share of each resource."""
     totals: dict[FlavorResource, float] = {}
     for (_, fr), parts in used.items():
@@ -103,11 +103,11 @@ def _largest(used: Series) -> list[tuple[str, FlavorResource]]:
     return sorted(ordered[:MOST_SERIES])
 
 
-def _series(found: Series, shown: Iterable[tuple[str, FlavorResource]]) -> list[Raw]:
+def _series(found: SeriesByGroup, shown: Iterable[tuple[str, FlavorResource]]) -> list[Raw]:
     return [{"group": key[0], **key[1]._asdict(), "parts": list(found[key])} for key in shown if key in found]
 
 
-def _read_series(raw: Iterable[Mapping[str, Any]]) -> Series:
+def _read_series(raw: Iterable[Mapping[str, Any]]) -> SeriesByGroup:
     return {(each["group"], FlavorResource(each["flavor"], each["resource"])): each["parts"] for each in raw}
 
 

@@ -40,7 +40,7 @@ from controller.history.schema import Statement, statements
 from controller.kube.log import get_logger
 from controller.kube.store import NOTIFIED_AT_ONCE
 from controller.settings import HistorySettings
-from core.history.record import DeletedWorkload, Entry, JobOrigin, QuotaRecord, entries, quotas, resumed
+from core.history.record import DeletedWorkload, HistoryEntry, JobOrigin, QuotaRecord, entries, quotas, resumed
 from core.model import FlavorResource, Workload
 
 log = get_logger(__name__)
@@ -89,8 +89,8 @@ class History:
         self.caches = caches
         self.settings = settings
         self.clock = clock
-        self._first: deque[WorkloadChange | Entry] = deque()
-        self._changes: deque[WorkloadChange | Entry] = deque()
+        self._first: deque[WorkloadChange | HistoryEntry] = deque()
+        self._changes: deque[WorkloadChange | HistoryEntry] = deque()
         self._quotas: dict[tuple[str, str], QuotaRecord] = {}
         self._cohorts: dict[str, str] = {}
         self._quotas_changed = True
@@ -209,7 +209,7 @@ class History:
             database, self._pruned = self._database, now
             await self._in_thread(lambda: self._prune(database, now))
 
-    async def _write_some(self, database: Database, waiting: deque[WorkloadChange | Entry], now: float) -> None:
+    async def _write_some(self, database: Database, waiting: deque[WorkloadChange | HistoryEntry], now: float) -> None:
         batch = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
         last = self._alive
         try:
@@ -346,7 +346,7 @@ def opened(settings: HistorySettings, *, read_only: bool = False) -> Database:
         raise DatabaseFailedError(f"the history: {error}") from error
 
 
-def _write(database: Database, batch: list[WorkloadChange | Entry], now: float, last: float) -> int:
+def _write(database: Database, batch: list[WorkloadChange | HistoryEntry], now: float, last: float) -> int:
     """Writes changes in one transaction; returns how many could not be written, because they are odd in themselves."""
     try:
         database.write([*_statements(database, batch, now, last), written_at(now)])
@@ -361,7 +361,7 @@ def _write(database: Database, batch: list[WorkloadChange | Entry], now: float, 
 
 
 def _statements(
-    database: Database, batch: list[WorkloadChange | Entry], now: float, last: float
+    database: Database, batch: list[WorkloadChange | HistoryEntry], now: float, last: float
 ) -> Iterator[Statement]:
     for change in batch:
         if not (isinstance(change, WorkloadChange) and change.known == {} and _is_complete(database, change.new)):
@@ -381,7 +381,7 @@ def _is_complete(database: Database, workload: Workload | None) -> bool:
 _COMPLETE: Final = "SELECT 1 FROM workloads WHERE uid = :uid AND finished IS NOT NULL"
 
 
-def _write_and_close(database: Database, batch: list[WorkloadChange | Entry], now: float, last: float) -> None:
+def _write_and_close(database: Database, batch: list[WorkloadChange | HistoryEntry], now: float, last: float) -> None:
     try:
         _write(database, batch, now, last)
     except DatabaseFailedError as error:
@@ -389,7 +389,7 @@ def _write_and_close(database: Database, batch: list[WorkloadChange | Entry], no
     database.close()
 
 
-def _entries(change: WorkloadChange | Entry, now: float, last: float) -> list[Entry]:
+def _entries(change: WorkloadChange | HistoryEntry, now: float, last: float) -> list[HistoryEntry]:
     if not isinstance(change, WorkloadChange):
         return [change]
     if change.known is None:

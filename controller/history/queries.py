@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from controller.history.database import Database, Row
+from controller.history.database import Database, DatabaseRow
 from core.explain.sight import EVERYTHING, Sight
 from core.history.record import LifeRecord, QuotaAttempt, Step
-from core.history.report import Idle, Series, Spans, Window, fairness, idle, series, total
+from core.history.report import Idle, SeriesByGroup, Spans, Window, fairness, idle, series, total
 from core.model import FlavorResource, Key
 
 MOST_ROWS: Final = 1_000
@@ -131,10 +131,10 @@ class Report(Struct, frozen=True):
     window: Window
     by: GroupedBy
     lines: tuple[ReportLine, ...]
-    used: Series
-    waited: Series
+    used: SeriesByGroup
+    waited: SeriesByGroup
     fairness: tuple[float | None, ...]
-    nominal: Series
+    nominal: SeriesByGroup
     idle: tuple[Idle, ...]
     preemptions: tuple[Preempted, ...]
 
@@ -193,7 +193,7 @@ def finished(
     return [LifeRecord(*row) for row in found]
 
 
-def use_over_time(database: Database, over: Window, by: GroupedBy, sight: Sight = EVERYTHING) -> Series:
+def use_over_time(database: Database, over: Window, by: GroupedBy, sight: Sight = EVERYTHING) -> SeriesByGroup:
     """Returns for each group, flavor and resource the amount times seconds in each part of the window. Who may not read
     other namespaces sees the use of his own.
     """
@@ -204,7 +204,7 @@ def use_over_time(database: Database, over: Window, by: GroupedBy, sight: Sight 
     return series(spans, over)
 
 
-def quota_over_time(database: Database, over: Window, by: GroupedBy = GroupedBy.QUEUE) -> Series:
+def quota_over_time(database: Database, over: Window, by: GroupedBy = GroupedBy.QUEUE) -> SeriesByGroup:
     """Returns the nominal quota in the same form: of each ClusterQueue; or by cohort, with that of Cohorts themselves,
     where a ClusterQueue without a cohort is a group of its own.
     """
@@ -213,7 +213,7 @@ def quota_over_time(database: Database, over: Window, by: GroupedBy = GroupedBy.
     return series(_spans(database, over, group, "flavor, resource", "since", "until", "nominal", table, {}), over)
 
 
-def waiting_over_time(database: Database, over: Window, by: GroupedBy, sight: Sight = EVERYTHING) -> Series:
+def waiting_over_time(database: Database, over: Window, by: GroupedBy, sight: Sight = EVERYTHING) -> SeriesByGroup:
     """Returns for each group how many workloads waited, times seconds, under an empty flavor and resource; those that
     waited, and were admitted or ended after the window began.
     """
@@ -398,7 +398,7 @@ def _spans(
     length = over.end - over.start
     part = [database.floor(f"{each} / {over.step!r}") for each in ("b", "e")]
     flavor, resource = cell.split(", ")
-    rows: list[Row] = database.rows(
+    rows: list[DatabaseRow] = database.rows(
         f"SELECT grp, flavor, resource, {part[0]}, {part[1]}, SUM(v), SUM(v * b), SUM(v * e) FROM ("
         f"SELECT {group} AS grp, {flavor} AS flavor, {resource} AS resource, CAST({weight} AS DOUBLE PRECISION) AS v,"
         f" CASE WHEN {begins} < {over.start!r} THEN 0.0 ELSE {begins} - {over.start!r} END AS b,"
@@ -410,7 +410,7 @@ def _spans(
     return [Spans(g, f, r, int(i), int(j), float(v), float(b), float(e)) for g, f, r, i, j, v, b, e in rows]
 
 
-def _entitled(nominal: Series) -> dict[str, float]:
+def _entitled(nominal: SeriesByGroup) -> dict[str, float]:
     """The largest share that each ClusterQueue has of the quota of a resource; 0 if it has none of its own."""
     totals: dict[str, float] = {}
     for (_, fr), parts in nominal.items():

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 from core.history.record import (
     DELETED,
     DeletedWorkload,
-    Entry,
+    HistoryEntry,
     LifeRecord,
     QuotaAttempt,
     QuotaRecord,
@@ -109,7 +109,7 @@ _QUOTA: Final = """INSERT INTO quotas (cluster_queue, flavor, resource, since, u
 Statement = tuple[str, Mapping[str, Any]]
 
 
-def statements(entry: Entry, now: float) -> list[Statement]:
+def statements(entry: HistoryEntry, now: float) -> list[Statement]:
     """Returns what writes an entry."""
     match entry:
         case LifeRecord():

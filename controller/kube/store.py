@@ -17,7 +17,7 @@ from controller.kube.log import get_logger
 T = TypeVar("T")
 Item = TypeVar("Item")
 Handler = Callable[[T | None, T | None], None]
-Index = Callable[[T], Iterable[Hashable]]
+IndexFunction = Callable[[T], Iterable[Hashable]]
 Pair = tuple[str, str]
 """Namespace and name: a ``Key``, or any other pair of the two."""
 
@@ -80,7 +80,7 @@ class Store(Generic[T]):
         self,
         name: str,
         transform: Callable[[Raw], T],
-        indexes: Mapping[str, Index[T]] | None = None,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
         *,
         selects: Callable[[Raw], bool] = lambda raw: True,
         clock: Callable[[], float] = time.monotonic,

@@ -31,7 +31,7 @@ from core.state import queries, queue_status
 
 Sample = tuple[Sequence[str], float]
 """The values of a family's labels, followed by those that a Workload promotes; and the number."""
-Rows = dict[str, list[Sample]]
+SampleRows = dict[str, list[Sample]]
 """The samples of each gauge, by its name."""
 
 STATUSES = ("pending", "active", "terminating")
@@ -92,7 +92,7 @@ class Gauges:
         deleted meanwhile are left out; objects that change have the values of the moment at which their queue is
         visited.
         """
-        rows: Rows = {name: [] for name in GAUGES}
+        rows: SampleRows = {name: [] for name in GAUGES}
         rows["build_info"].append(((self.version, "", "", "", platform.python_implementation(), sys.platform), 1))
         if self.caches.started:
             yield from self._all(rows)
@@ -100,7 +100,7 @@ class Gauges:
             if samples and name not in self.hidden:
                 yield from self._gauge(name, samples)
 
-    def _all(self, rows: Rows) -> Iterator[None]:
+    def _all(self, rows: SampleRows) -> Iterator[None]:
         reservations, pending = self.state.reservations, self.state.pending
         self._prune()
         for queue in sorted(reservations.cluster_queues):
@@ -145,7 +145,7 @@ class Gauges:
         if self._ended and new is not None and new.admission and new.holds(Condition.ADMITTED) and not before:
             self._ended.difference_update(self.metrics.cohorts(new.admission.cluster_queue))
 
-    def _cluster_queue(self, name: str, rows: Rows) -> Iterator[None]:
+    def _cluster_queue(self, name: str, rows: SampleRows) -> Iterator[None]:
         spec = self.state.reservations.cluster_queues[name]
         held = queue_status.reservations(self.state, name)
         yield from self._pending(name, rows)
@@ -178,7 +178,7 @@ class Gauges:
         if share is not None:
             rows["cluster_queue_weighted_share"].append(((name, spec.cohort), _number(share)))
 
-    def _pending(self, name: str, rows: Rows) -> Iterator[None]:
+    def _pending(self, name: str, rows: SampleRows) -> Iterator[None]:
         """The workloads that wait for a ClusterQueue; if Workloads promote labels, one series for each of their
         values.
         """
@@ -210,7 +210,7 @@ class Gauges:
         found = Counter(self.custom.values([(WORKLOAD, each.workload.key)]) for each in held)
         return [((*labels, *values), count) for values, count in sorted(found.items())]
 
-    def _local_queue(self, key: Key, waiting: queries.PendingCounts, rows: Rows) -> None:
+    def _local_queue(self, key: Key, waiting: queries.PendingCounts, rows: SampleRows) -> None:
         labels, held = (key.name, key.namespace), queue_status.holders(self.state, key)
         spec = self.state.pending.local_queues[key]
         rows["local_queue_pending_workloads"] += [
@@ -230,7 +230,7 @@ class Gauges:
         word = "True" if queue_status.local_queue_condition(self.state, spec).active else "False"
         rows["local_queue_status"] += [((*labels, each), float(word == each)) for each in ACTIVE]
 
-    def _totals(self, chosen: frozenset[Key], rows: Rows) -> Iterator[None]:
+    def _totals(self, chosen: frozenset[Key], rows: SampleRows) -> Iterator[None]:
         """Finished and unadmitted workloads, by the ClusterQueue that their LocalQueue submits to now."""
         cluster_queues = self.state.reservations.cluster_queues
         done = Counter[str](dict.fromkeys(cluster_queues, 0))
@@ -252,7 +252,7 @@ class Gauges:
             ((name, *why), count) for name, counts in sorted(waiting.items()) for why, count in sorted(counts.items())
         ]
 
-    def _cohorts(self, arena: Arena, rows: Rows) -> None:
+    def _cohorts(self, arena: Arena, rows: SampleRows) -> None:
         admitted: Counter[str] = Counter()
         reserved = {name: dict.fromkeys(node.subtree, 0) for name, node in arena.cohorts.items()}
         for queue in arena.queues.values():

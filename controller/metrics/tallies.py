@@ -14,7 +14,7 @@ from core.model import Key, Workload
 from core.quota.reservations import local_queue_of
 from core.state.queries import why_unadmitted
 
-Why = tuple[str, str]
+ReasonKey = tuple[str, str]
 """Reason and underlying cause."""
 
 
@@ -23,7 +23,7 @@ class Tallies:
 
     def __init__(self) -> None:
         self.finished: Counter[Key] = Counter()
-        self.unadmitted: dict[Key, Counter[Why]] = {}
+        self.unadmitted: dict[Key, Counter[ReasonKey]] = {}
 
     def changed(self, old: Workload | None, new: Workload | None) -> None:
         """Count a Workload as it is now and no longer as it was."""

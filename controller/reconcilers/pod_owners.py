@@ -29,7 +29,7 @@ from core.jobs import leader_worker_sets, meta, stateful_sets
 from core.jobs.actions import Problem, UpdateWorkloadStatus
 from core.jobs.kinds import POD
 from core.jobs.owners import Nesting, NestingError
-from core.jobs.pod_owner_groups import Step, of_another_cluster
+from core.jobs.pod_owner_groups import GroupStep, of_another_cluster
 from core.jobs.pod_owners import STATEFUL_SET, PodOwner
 from core.model import Key, Raw, events
 from core.model.owner import Owner
@@ -173,7 +173,7 @@ class PodOwnerReconciler(Reconciler[_Basis]):
             made = (*made, *self.caches.workloads.by_index("to-adopt", key_of(owner)))
         return _Basis(owner, self._labelled_pods(owner), made)
 
-    def _steps(self, situation: _Basis) -> tuple[Iterator[Step | None], float | None]:
+    def _steps(self, situation: _Basis) -> tuple[Iterator[GroupStep | None], float | None]:
         """All that is to be done by what is known now, and after how many seconds time alone changes that."""
         caches, copied = self.caches, self.managed.settings.copied
         asks, longest = copied.topology_requests, copied.longest_name

@@ -35,7 +35,7 @@ SETTLE_SECONDS = 0.1
 """How long counts of a queue wait after a change: a workload that is admitted meanwhile costs one write, not two."""
 WORKERS = 16
 
-Item = tuple[Resource, Key]
+QueueItem = tuple[Resource, Key]
 
 COUNTS = ("cluster-queue-counts", "local-queue-counts")
 LANES = ("cluster-queue-conditions", "local-queue-conditions", *COUNTS)
@@ -61,11 +61,11 @@ class QueueStatuses:
         self.budget = budget or Budget(Pressure())
         self.clock = clock
         self._monotonic = monotonic
-        self._written_at: dict[Item, float] = {}
-        self._writing: set[Item] = set()
-        self.queue = WorkQueue[Item]("queues", longest_seconds=30.0, tenant=_namespace)
+        self._written_at: dict[QueueItem, float] = {}
+        self._writing: set[QueueItem] = set()
+        self.queue = WorkQueue[QueueItem]("queues", longest_seconds=30.0, tenant=_namespace)
         self.lanes = {
-            lane: WorkQueue[Item](lane, longest_seconds=30.0, clock=monotonic, tenant=_namespace) for lane in LANES
+            lane: WorkQueue[QueueItem](lane, longest_seconds=30.0, clock=monotonic, tenant=_namespace) for lane in LANES
         }
 
     async def run(self) -> None:
@@ -79,7 +79,7 @@ class QueueStatuses:
         """The status of this object may have changed, or whether it is in use."""
         self.queue.add((resource, key))
 
-    async def reconcile(self, item: Item) -> None:
+    async def reconcile(self, item: QueueItem) -> None:
         """Writes the finalizer of an object, if it is to change, and queues its status."""
         resource, key = item
         raw = self.caches.stores[resource].get(key)
@@ -96,7 +96,7 @@ class QueueStatuses:
             lane = self._lane(item, raw)
             self.lanes[lane].add_after(item, SETTLE_SECONDS if lane in COUNTS else 0.0)
 
-    async def write_status(self, lane: str, item: Item) -> float | None:
+    async def write_status(self, lane: str, item: QueueItem) -> float | None:
         """Writes the status of an object, if it differs, when ``lane`` has a turn. Returns when to look again, in
         seconds.
         """
@@ -124,7 +124,7 @@ class QueueStatuses:
             self._written_at[item] = self._monotonic()
         return None
 
-    def _patch(self, item: Item) -> Raw | None:
+    def _patch(self, item: QueueItem) -> Raw | None:
         """Returns the patch that makes the status of an object what it should be now; None if it is."""
         resource, key = item
         raw, status = self.caches.stores[resource].get(key), self.caches.rows[resource].status
@@ -135,7 +135,7 @@ class QueueStatuses:
         changes = difference(shown, wanted) if wanted is not None else None
         return guarded({"status": changes}, raw, version=False) if changes else None
 
-    def _lane(self, item: Item, raw: Raw) -> str:
+    def _lane(self, item: QueueItem, raw: Raw) -> str:
         """Returns the lane of an object's status: the one of conditions if it has no status yet or its condition
         Active changes.
         """
@@ -152,7 +152,7 @@ class QueueStatuses:
                 await self.writer.patch(resource, key, patch)
 
 
-def _namespace(item: Item) -> str:
+def _namespace(item: QueueItem) -> str:
     return item[1].namespace
 
 

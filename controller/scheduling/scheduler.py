@@ -55,7 +55,7 @@ EDITS_SECONDS = 1.0
 """Edits of quota in quick succession are handled together, once in this time; the first one immediately."""
 
 
-Change = Callable[[Workload | None], tuple[Workload, Callable[[], None]] | None]
+Settlement = Callable[[Workload | None], tuple[Workload, Callable[[], None]] | None]
 """Applies a decision to the present workload (None: it is gone): returns the workload after it and the events; None if
 the decision is void.
 """
@@ -272,7 +272,7 @@ class Scheduler:
         except Exception as error:
             self._take_back(key, not_before=self._refused(key, error))
 
-    async def _settle(self, key: Key, change: Change) -> None:
+    async def _settle(self, key: Key, change: Settlement) -> None:
         """Writes one decision about a workload; if that fails, withdraws it, so that the next cycle decides again.
 
         If the workload changed meanwhile, but nothing that the decision depends on, it is written again with the new

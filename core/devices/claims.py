@@ -16,13 +16,13 @@ from typing import Final
 from api.device_selector import compiled
 from api.errors import FieldError, aggregate, internal, invalid
 from core.devices.mapping import DeviceRules, Source
-from core.devices.matching import Matching, Result, pools
+from core.devices.matching import Matching, MatchResult, pools
 from core.devices.model import EXACT_COUNT, ClaimTemplate, Device, DeviceClass, DeviceRequest, Slice
 from core.steps import Steps
 
 MOST: Final = 2**63 - 1
 """Amounts of devices stop here, as in Kueue."""
-Amounts = Mapping[str, int]
+DeviceAmounts = Mapping[str, int]
 _FAILED: Final = "CEL compilation failed"
 
 
@@ -30,7 +30,7 @@ _FAILED: Final = "CEL compilation failed"
 class CountedClaims:
     """Amounts by resource, or the errors instead."""
 
-    amounts: Amounts = field(default_factory=dict)
+    amounts: DeviceAmounts = field(default_factory=dict)
     errors: tuple[FieldError, ...] = ()
     unmapped: str = ""
     """The device class that the Configuration does not map."""
@@ -110,7 +110,7 @@ def _named(template: ClaimTemplate, errors: Iterable[FieldError]) -> tuple[Field
     return tuple(FieldError(each.type, each.field, each.value, prefix + each.detail) for each in errors)
 
 
-def _wanted(template: ClaimTemplate) -> Amounts:
+def _wanted(template: ClaimTemplate) -> DeviceAmounts:
     """Returns the number of devices of each class. Access for administrators takes no device."""
     found: dict[str, int] = {}
     for index, request in enumerate(template.requests):
@@ -169,7 +169,7 @@ def _unsatisfied(template: ClaimTemplate, cluster: DeviceCluster) -> Steps[list[
     return problems
 
 
-def _first_that_match(results: list[Result], taken: set[int], wanted: int) -> tuple[int, str]:
+def _first_that_match(results: list[MatchResult], taken: set[int], wanted: int) -> tuple[int, str]:
     """Takes so many devices that match. Returns how many there are, and the error of a device before that."""
     matching = 0
     for place, result in enumerate(results):

@@ -20,7 +20,7 @@ each evaluation as two more than its steps.
 MOST_REMEMBERED = 64
 """Selectors for which the results of a slice are kept."""
 
-Result: TypeAlias = bool | str
+MatchResult: TypeAlias = bool | str
 """Whether a device matches; a text if that cannot be evaluated."""
 
 
@@ -28,17 +28,17 @@ class Matching:
     """Results by slice and expression."""
 
     def __init__(self) -> None:
-        self._results: dict[str, tuple[Slice, dict[str, list[Result]]]] = {}
+        self._results: dict[str, tuple[Slice, dict[str, list[MatchResult]]]] = {}
 
     def forget(self, name: str) -> None:
         """A slice changed."""
         self._results.pop(name, None)
 
-    def results(self, slices: Iterable[Slice], expressions: Iterable[str]) -> Steps[list[Result]]:
+    def results(self, slices: Iterable[Slice], expressions: Iterable[str]) -> Steps[list[MatchResult]]:
         """Returns for each device of these slices, in order, whether all expressions are true; the first that is not
         decides.
         """
-        found: list[Result] = []
+        found: list[MatchResult] = []
         expressions = tuple(filter(None, expressions))
         spent = [0]
         for each in slices:
@@ -51,7 +51,7 @@ class Matching:
                 found.append(next((known[place] for known in lists if known[place] is not True), True))
         return found
 
-    def _of(self, of: Slice, expression: str, spent: list[int]) -> Steps[list[Result]]:
+    def _of(self, of: Slice, expression: str, spent: list[int]) -> Steps[list[MatchResult]]:
         known = self._results.get(of.name)
         if known is None or known[0] is not of:
             known = self._results[of.name] = of, {}
@@ -68,9 +68,9 @@ def _pause(spent: list[int]) -> Steps[None]:
         yield
 
 
-def _evaluated(devices: Iterable[Device], expression: str, spent: list[int]) -> Steps[list[Result]]:
+def _evaluated(devices: Iterable[Device], expression: str, spent: list[int]) -> Steps[list[MatchResult]]:
     selector = compiled(expression)
-    found: list[Result] = []
+    found: list[MatchResult] = []
     for device in devices:
         found.append(_result(selector, device, spent))
         spent[0] += 2
@@ -78,7 +78,7 @@ def _evaluated(devices: Iterable[Device], expression: str, spent: list[int]) -> 
     return found
 
 
-def _result(selector: DeviceSelector | str, device: Device, spent: list[int]) -> Result:
+def _result(selector: DeviceSelector | str, device: Device, spent: list[int]) -> MatchResult:
     if isinstance(selector, str):
         return selector
     try:

@@ -21,13 +21,13 @@ from core.feedback.change import (
     written,
 )
 from core.feedback.nodes import flavors_without, present
-from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing, never, shortened
+from core.feedback.rules import Finding, IsSpent, Rule, findings, fitted, missing, never, shortened
 from core.feedback.waiting import inactive_because, inactive_checks, preempts
 from core.model import ClusterQueue, FlavorResource, Quota
 from core.state.lookup import Lookup
 
 
-def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+def of_cluster_queue(change: Change[ClusterQueue], lookup: Lookup, spent: IsSpent = never) -> tuple[Finding, ...]:
     """All findings about a change of a ClusterQueue."""
     return findings(CLUSTER_QUEUE_RULES, change, lookup, spent)
 

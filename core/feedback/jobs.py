@@ -25,14 +25,14 @@ from core.feedback import (
 from core.feedback.budget import TOO_LARGE
 from core.feedback.change import lacks_nodes, written
 from core.feedback.job_queue import cluster_queue_of
-from core.feedback.rules import Finding, Rule, Spent, findings, fitted, missing, never, shortened
+from core.feedback.rules import Finding, IsSpent, Rule, findings, fitted, missing, never, shortened
 from core.feedback.submission import Submission
 from core.model import ClusterQueue
 from core.state.lookup import Lookup
 from core.workload.priority import OF_THE_SYSTEM
 
 
-def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+def of_job(job: Submission, lookup: Lookup, spent: IsSpent = never) -> tuple[Finding, ...]:
     """Returns all findings about a job that will wait; only one if it names no queue. For a running job: the effect of
     the change, and whether it can ever start again. For a job that is too large: only that.
     """
@@ -46,7 +46,7 @@ def of_job(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Findi
     return found
 
 
-def of_template(job: Submission, lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+def of_template(job: Submission, lookup: Lookup, spent: IsSpent = never) -> tuple[Finding, ...]:
     """Returns what keeps a future job, for example of a CronJob, from ever starting; nothing about present waiting."""
     if job.too_large:
         return (TOO_LARGE,) if lookup.synced else ()

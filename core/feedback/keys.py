@@ -14,7 +14,7 @@ from typing import Final
 from api.names import GROUP, Annotation, Label
 from core.feedback import topology
 from core.feedback.change import Change
-from core.feedback.rules import HINTS, Finding, Rule, Spent, closest, findings, fitted, never, resembles, shortened
+from core.feedback.rules import HINTS, Finding, IsSpent, Rule, closest, findings, fitted, never, resembles, shortened
 from core.model import Key, Labels
 from core.state.lookup import Lookup
 
@@ -66,7 +66,7 @@ class Keys:
         )
 
 
-def of_keys(change: Change[Keys], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+def of_keys(change: Change[Keys], lookup: Lookup, spent: IsSpent = never) -> tuple[Finding, ...]:
     """Returns all findings about the labels and annotations that a change adds."""
     return findings(KEY_RULES, change, lookup, spent)
 

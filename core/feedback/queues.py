@@ -9,27 +9,27 @@ from api import quantity
 from core.feedback import topology
 from core.feedback.change import Change, cycle, drained, lacks_nodes, missing_flavors, node_count, workloads, written
 from core.feedback.job_queue import not_admitted
-from core.feedback.rules import Finding, Rule, Spent, closest, findings, fitted, never, shortened
+from core.feedback.rules import Finding, IsSpent, Rule, closest, findings, fitted, never, shortened
 from core.model import Cohort, LocalQueue, ResourceFlavor, Topology
 from core.state.lookup import Lookup
 
 
-def of_local_queue(change: Change[LocalQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+def of_local_queue(change: Change[LocalQueue], lookup: Lookup, spent: IsSpent = never) -> tuple[Finding, ...]:
     """All findings about a change of a LocalQueue."""
     return findings(LOCAL_QUEUE_RULES, change, lookup, spent)
 
 
-def of_queue(change: Change[LocalQueue], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+def of_queue(change: Change[LocalQueue], lookup: Lookup, spent: IsSpent = never) -> tuple[Finding, ...]:
     """All findings about a change of a Queue of v0.1, as the LocalQueue that it acts through."""
     return findings((*QUEUE_RULES, *LOCAL_QUEUE_RULES), change, lookup, spent)
 
 
-def of_cohort(change: Change[Cohort], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+def of_cohort(change: Change[Cohort], lookup: Lookup, spent: IsSpent = never) -> tuple[Finding, ...]:
     """All findings about a change of a Cohort."""
     return findings(COHORT_RULES, change, lookup, spent)
 
 
-def of_flavor(change: Change[ResourceFlavor], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+def of_flavor(change: Change[ResourceFlavor], lookup: Lookup, spent: IsSpent = never) -> tuple[Finding, ...]:
     """All findings about a change of a ResourceFlavor."""
     return findings(FLAVOR_RULES, change, lookup, spent)
 
@@ -134,7 +134,7 @@ def _cycle_of_cohort(change: Change[Cohort], lookup: Lookup) -> Iterable[str]:
         yield from cycle(change.new.name, change.new.parent, lookup)
 
 
-def of_topology(change: Change[Topology], lookup: Lookup, spent: Spent = never) -> tuple[Finding, ...]:
+def of_topology(change: Change[Topology], lookup: Lookup, spent: IsSpent = never) -> tuple[Finding, ...]:
     """All findings about a change of a Topology."""
     return findings(TOPOLOGY_RULES, change, lookup, spent)
 

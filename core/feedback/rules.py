@@ -29,7 +29,7 @@ HINTS = 8
 NOT_JUDGED = "not-judged"
 """The name of the finding that an object was not checked, or not completely. No rule has this name."""
 
-Spent = Callable[[], bool]
+IsSpent = Callable[[], bool]
 """Returns whether the time for one object is used up. Core has no clock, so the caller passes it."""
 
 _Subject = TypeVar("_Subject")
@@ -66,7 +66,7 @@ TOO_SLOW = Finding(NOT_JUDGED, "checks took too long: the other rules were not c
 
 
 def findings(
-    rules: Iterable[Rule[_Subject]], subject: _Subject, lookup: Lookup, spent: Spent = never
+    rules: Iterable[Rule[_Subject]], subject: _Subject, lookup: Lookup, spent: IsSpent = never
 ) -> tuple[Finding, ...]:
     """Returns the findings of the rules, in their order; none until the caches are read, because everything would seem
     missing.

@@ -138,7 +138,7 @@ class QuotaRecord(Struct, frozen=True, gc=False):
     nominal: Mapping[FlavorResource, int]
 
 
-Entry = LifeRecord | Step | QuotaAttempt | Use | UseEnd | DeletedWorkload | QuotaRecord
+HistoryEntry = LifeRecord | Step | QuotaAttempt | Use | UseEnd | DeletedWorkload | QuotaRecord
 DELETED: Final = "Deleted"
 """The outcome of a workload that was deleted before it had finished."""
 
@@ -166,7 +166,7 @@ def _nominal(given: Mapping[FlavorResource, Quota]) -> dict[FlavorResource, int]
     return {fr: min(quota.nominal, LARGEST_AMOUNT) for fr, quota in given.items() if quota.nominal}
 
 
-def entries(old: Workload | None, new: Workload | None, origin: JobOrigin, now: float) -> list[Entry]:
+def entries(old: Workload | None, new: Workload | None, origin: JobOrigin, now: float) -> list[HistoryEntry]:
     """Returns what is to be kept of a change, in the order in which it is written; None: there is no Workload.
 
     Variants are not recorded: their parent is the workload of the job.
@@ -175,11 +175,13 @@ def entries(old: Workload | None, new: Workload | None, origin: JobOrigin, now: 
     if known is None or known.variant_of:
         return []
     if new is None or (old is not None and old.uid != new.uid):
-        gone: list[Entry] = [] if old is None or old.holds(Condition.FINISHED) else [DeletedWorkload(old.uid, now)]
+        gone: list[HistoryEntry] = (
+            [] if old is None or old.holds(Condition.FINISHED) else [DeletedWorkload(old.uid, now)]
+        )
         return gone if new is None else [*gone, *entries(None, new, origin, now)]
     if old is not None and _same(old, new):
         return []
-    found: list[Entry] = []
+    found: list[HistoryEntry] = []
     record = recorded(new, origin)
     if old is None or record != recorded(old, origin):
         found.append(record)
@@ -194,11 +196,11 @@ def entries(old: Workload | None, new: Workload | None, origin: JobOrigin, now: 
 
 def resumed(
     held: Mapping[FlavorResource, int], new: Workload, origin: JobOrigin, now: float, alive: float
-) -> list[Entry]:
+) -> list[HistoryEntry]:
     """Returns what is to be written about a Workload when a leader begins: all that it shows, and its use if that is
     not ``held`` according to the store, which was written last at the time ``alive``.
     """
-    found: list[Entry] = [each for each in entries(None, new, origin, now) if not isinstance(each, Use)]
+    found: list[HistoryEntry] = [each for each in entries(None, new, origin, now) if not isinstance(each, Use)]
     uses = held_by(new)
     if uses == held or (new.variant_of and not held):
         return found
@@ -305,7 +307,7 @@ def _facts(condition: StatusCondition) -> tuple[bool, str, str, float]:
     return condition.status, condition.reason, condition.message, condition.since
 
 
-def _uses(old: Workload | None, new: Workload, origin: JobOrigin, now: float) -> list[Entry]:
+def _uses(old: Workload | None, new: Workload, origin: JobOrigin, now: float) -> list[HistoryEntry]:
     before: Mapping[FlavorResource, int] = held_by(old) if old is not None else {}
     uses = held_by(new)
     if uses == before and (old is None or not uses or _reserved_at(old) == _reserved_at(new)):
@@ -316,11 +318,13 @@ def _uses(old: Workload | None, new: Workload, origin: JobOrigin, now: float) ->
     began = _reserved_at(new)
     changed = old is not None and before and _reserved_at(old) == began
     since = max(now, began) if changed else began
-    ends: list[Entry] = [UseEnd(new.uid, since)] if before else []
+    ends: list[HistoryEntry] = [UseEnd(new.uid, since)] if before else []
     return [*ends, *_new_uses(new, origin, uses, since)]
 
 
-def _new_uses(new: Workload, origin: JobOrigin, uses: Mapping[FlavorResource, int], since: float) -> Iterable[Entry]:
+def _new_uses(
+    new: Workload, origin: JobOrigin, uses: Mapping[FlavorResource, int], since: float
+) -> Iterable[HistoryEntry]:
     queue = new.admission.cluster_queue if new.admission is not None else ""
     cohort = origin.cohorts.get(queue, "")
     for fr, amount in uses.items():

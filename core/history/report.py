@@ -49,7 +49,7 @@ class Spans(NamedTuple):
     ends: float
 
 
-Series = Mapping[tuple[str, FlavorResource], Sequence[float]]
+SeriesByGroup = Mapping[tuple[str, FlavorResource], Sequence[float]]
 """By group, flavor and resource: for each part of a window the amount times seconds."""
 
 
@@ -77,12 +77,14 @@ def series(sums: Iterable[Spans], over: Window) -> dict[tuple[str, FlavorResourc
     return found
 
 
-def total(found: Series, group: str) -> dict[FlavorResource, float]:
+def total(found: SeriesByGroup, group: str) -> dict[FlavorResource, float]:
     """Returns what a group used in the whole window, in amounts times hours."""
     return {fr: sum(parts) / 3600.0 for (name, fr), parts in found.items() if name == group}
 
 
-def fairness(used: Series, entitled: Mapping[str, float] | None, waited: Series, over: Window) -> list[float | None]:
+def fairness(
+    used: SeriesByGroup, entitled: Mapping[str, float] | None, waited: SeriesByGroup, over: Window
+) -> list[float | None]:
     """Returns Jain's index of each part: 1 if all groups that used quota or waited for it had equally much of what they
     are ``entitled`` to (None: all are entitled to the same), 1/n if one of n had all. None if fewer than two did.
 
@@ -93,7 +95,7 @@ def fairness(used: Series, entitled: Mapping[str, float] | None, waited: Series,
 
 
 def _shares(
-    used: Series, entitled: Mapping[str, float] | None, waited: Series, groups: Sequence[str], number: int
+    used: SeriesByGroup, entitled: Mapping[str, float] | None, waited: SeriesByGroup, groups: Sequence[str], number: int
 ) -> list[float]:
     resources = sorted({fr.resource for _, fr in used})
     totals = {r: sum(parts[number] for (_, fr), parts in used.items() if fr.resource == r) for r in resources}
@@ -129,7 +131,7 @@ class Idle(NamedTuple):
     idle: float
 
 
-def idle(nominal: Series, used: Series) -> list[Idle]:
+def idle(nominal: SeriesByGroup, used: SeriesByGroup) -> list[Idle]:
     """Returns the idle quota by tree; the groups of both are paths of cohorts, or ClusterQueues without one. What one
     part lacks is not made up by another: quota was idle in a part if less was used than there was.
     """
@@ -142,7 +144,7 @@ def idle(nominal: Series, used: Series) -> list[Idle]:
     return found
 
 
-def _by_tree(found: Series) -> dict[tuple[str, FlavorResource], list[float]]:
+def _by_tree(found: SeriesByGroup) -> dict[tuple[str, FlavorResource], list[float]]:
     added: dict[tuple[str, FlavorResource], list[float]] = {}
     for (path, fr), parts in found.items():
         tree = path.partition("/")[0]

@@ -125,10 +125,10 @@ class NotPossible:
     text: str
 
 
-Judgement = JobImport | LeftAlone | NotPossible
+ImportJudgement = JobImport | LeftAlone | NotPossible
 
 
-def judge(job: RunningJob, rules: ImportRules) -> Judgement:
+def judge(job: RunningJob, rules: ImportRules) -> ImportJudgement:
     """Returns what importing means for a job."""
     if (why := _not_for_import(job, rules)) or (why := _queued_already(job, rules)):
         return LeftAlone(job, why)
@@ -187,7 +187,7 @@ def _queued_already(job: RunningJob, rules: ImportRules) -> str:
     return f"it is queued already, with Workload {found.value.key.name}"
 
 
-def _with_workload(job: RunningJob, queue: str, cluster_queue: ClusterQueue, rules: ImportRules) -> Judgement:
+def _with_workload(job: RunningJob, queue: str, cluster_queue: ClusterQueue, rules: ImportRules) -> ImportJudgement:
     """A job with a queue: the flavors of its pods, and how far an earlier import came."""
     if why := _unfit(job, cluster_queue, rules):
         return NotPossible(job, why)

@@ -18,7 +18,7 @@ from core.jobs.actions import DeleteWorkload, Problem, UpdateWorkload
 from core.jobs.fields import Path, at
 from core.jobs.kinds.pod import ended
 from core.jobs.pod_owner_groups import (
-    Step,
+    GroupStep,
     adopted,
     created,
     followed,
@@ -75,7 +75,7 @@ def workload_names(owner: Raw, index: int | str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name(owner, index), name(owner, index, workload.SHORT_NAME))))
 
 
-def steps(s: LeaderWorkerSetSituation) -> Iterator[Step | None]:
+def steps(s: LeaderWorkerSetSituation) -> Iterator[GroupStep | None]:
     """Yields all that is to be done, at most one write for each object; None where nothing is to be done.
 
     Nothing is computed ahead, because a set may have many thousands of groups: at most ``MOST_CREATED`` Workloads are
@@ -93,7 +93,7 @@ def steps(s: LeaderWorkerSetSituation) -> Iterator[Step | None]:
             yield from marked(s.owner, pod, group, total=size, role=_role(s.owner, pod))
 
 
-def _of_groups(s: LeaderWorkerSetSituation) -> Iterator[Step | None]:
+def _of_groups(s: LeaderWorkerSetSituation) -> Iterator[GroupStep | None]:
     unwanted, created_now = {raw["metadata"]["name"]: raw for raw in s.workloads}, 0
     made_there = of_another_cluster(s.owner)
     for index in range(groups(s.owner)):

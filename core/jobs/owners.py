@@ -52,12 +52,12 @@ class Nesting(NamedTuple):
     unread: Reference | None = None
 
 
-Look = Callable[[Reference], Level | None]
+LevelOf = Callable[[Reference], Level | None]
 """Returns what is known of an owner; None if it was not read yet."""
 
 
 def nesting(
-    job: Raw, look: Look, external: Collection[tuple[str, str]] = (), *, without_queue_name: bool = False
+    job: Raw, look: LevelOf, external: Collection[tuple[str, str]] = (), *, without_queue_name: bool = False
 ) -> Nesting:
     """Returns what is queued instead of a job; ``external`` are kinds and groups of external frameworks, and
     ``without_queue_name`` is whether jobs of this namespace that name no queue are managed too.

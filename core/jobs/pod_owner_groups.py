@@ -18,7 +18,7 @@ from core.wire.guard import guarded
 from core.workload import priority
 from core.workload.priority import Missing, PriorityClasses
 
-Step = Write | Writes | Problem
+GroupStep = Write | Writes | Problem
 
 
 def created(

@@ -19,7 +19,7 @@ from core.jobs.fields import at
 from core.jobs.kinds.pod import POD, ended, gated, target
 from core.jobs.kinds.pod_group import deletion, grace_left, serving_owners
 from core.jobs.pod_owner_groups import (
-    Step,
+    GroupStep,
     adopted,
     created,
     followed,
@@ -84,7 +84,7 @@ def name(owner: Raw, longest: int = workload.LONG_NAME) -> str:
     return workload.name_of(STATEFUL_SET.resource, owner["metadata"]["name"], naming_uid(owner), longest=longest)
 
 
-def steps(s: StatefulSetSituation) -> Iterator[Step | None]:
+def steps(s: StatefulSetSituation) -> Iterator[GroupStep | None]:
     """Yields all that is to be done, at most one write for each object; None where nothing is to be done."""
     if s.taken:
         yield taken(name(s.owner, s.longest_name))
@@ -105,7 +105,7 @@ def settles_in(s: StatefulSetSituation) -> float | None:
     return min((each for each in left if each > 0), default=None)
 
 
-def _workload(s: StatefulSetSituation) -> Step | None:
+def _workload(s: StatefulSetSituation) -> GroupStep | None:
     count = replicas(s.owner)
     if s.raw is None or s.value is None:
         if of_another_cluster(s.owner):

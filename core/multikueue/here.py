@@ -46,7 +46,7 @@ Why = Literal[
 
 WARNS: frozenset[Why] = frozenset({"out of sync", "refused", "hopeless"})
 """The updates whose event is a warning."""
-Rule = Callable[[Group], Action | None]
+HereRule = Callable[[Group], Action | None]
 
 
 def decide(group: Group) -> Action:
@@ -269,7 +269,7 @@ def hopeless(g: Group) -> Action | None:
     return _update(g, _with(g, g.check.state, message, g.check.since), "hopeless", message)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[HereRule, ...] = (
     unsupported,
     over,
     finished_there,
@@ -284,7 +284,7 @@ RULES: tuple[Rule, ...] = (
     offered,
     hopeless,
 )
-WITHOUT_CONFIG: tuple[Rule, ...] = (over, finished_there, evicted_here, running_there)
+WITHOUT_CONFIG: tuple[HereRule, ...] = (over, finished_there, evicted_here, running_there)
 """The rules for a Workload whose check, or its MultiKueueConfig, is removed while it runs in a worker."""
 
 

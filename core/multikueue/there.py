@@ -30,7 +30,7 @@ PREEMPTION_SECONDS: Final = 300.0
 IN_PLACE: Final = frozenset({"priority", "priorityClassRef"})
 """The fields of a copy that are changed without creating it again."""
 
-Rule = Callable[[Group, Worker], Action | None]
+ThereRule = Callable[[Group, Worker], Action | None]
 
 
 def decide(group: Group, worker: Worker) -> Action:
@@ -200,7 +200,7 @@ def may_preempt(g: Group, w: Worker) -> Action | None:
     return Patch(guarded({"status": {"preemptionGates": [*others, gate]}}, w.workload), "status", why="open gate")
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ThereRule, ...] = (
     unreachable,
     of_another,
     rejected,

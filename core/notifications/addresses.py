@@ -12,7 +12,7 @@ from typing import Final
 
 from core.notifications.model import Network
 
-Address = IPv4Address | IPv6Address
+IPAddress = IPv4Address | IPv6Address
 
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
@@ -31,7 +31,7 @@ def refused(text: str, networks: Iterable[Network]) -> str:
     return ""
 
 
-def _meant(address: Address) -> Address:
+def _meant(address: IPAddress) -> IPAddress:
     """The IPv4 address that an IPv6 address stands for, if it does."""
     if isinstance(address, IPv4Address):
         return address

@@ -28,7 +28,7 @@ STEP: Final = 4
 """So many workloads are described between two pauses."""
 SORTED: Final = 500
 """So many workloads are put in order between two pauses: less than a millisecond."""
-Steps = Generator[None, None, list[Raw]]
+PageSteps = Generator[None, None, list[Raw]]
 ForecastOf = Callable[[Key], StartForecast | None]
 JobOf = Callable[[Key], str]
 """Returns the name of the job of a Workload, '' if it has none."""
@@ -42,7 +42,7 @@ def line(
     forecast: ForecastOf,
     job_of: JobOf,
     now: float,
-) -> Steps:
+) -> PageSteps:
     """Returns the rows of waiting workloads with their queue positions from 0; yields where the caller may pause. What
     many of them ask for, and lack, is worked out once.
     """
@@ -84,7 +84,9 @@ def line(
     return found
 
 
-def running(held: Sequence[Reservation], sight: Sight, run_times: RunTimes | None, job_of: JobOf, now: float) -> Steps:
+def running(
+    held: Sequence[Reservation], sight: Sight, run_times: RunTimes | None, job_of: JobOf, now: float
+) -> PageSteps:
     """Returns the rows of workloads that hold quota, in the order given; yields where the caller may pause."""
     found: list[Raw] = []
     for number, each in enumerate(held):

@@ -72,7 +72,7 @@ class ProvisioningSituation:
                 yield state, self.checks[state.name]
 
 
-Rule = Callable[[ProvisioningSituation], Action | None]
+ProvisioningRule = Callable[[ProvisioningSituation], Action | None]
 
 
 def decide(situation: ProvisioningSituation) -> Action:
@@ -152,7 +152,7 @@ def requested(s: ProvisioningSituation) -> Action | None:
     return waits
 
 
-RULES: tuple[Rule, ...] = (over, without_quota, answered, unused, adopted, requested)
+RULES: tuple[ProvisioningRule, ...] = (over, without_quota, answered, unused, adopted, requested)
 
 
 def verdict(s: ProvisioningSituation, state: State, config: Config | None) -> State | None:

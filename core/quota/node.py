@@ -21,7 +21,7 @@ from core.model import ClusterQueue, FlavorResource, Key, Quota
 from core.quota.demand import Demand
 from core.quota.usage import Reservation
 
-Amounts = dict[FlavorResource, int]
+FlavorAmounts = dict[FlavorResource, int]
 """Amount by flavor-resource."""
 
 _NO_QUOTA = Quota()
@@ -52,12 +52,12 @@ class QuotaNode:
         self.quotas = quotas
         self.weight = weight
         self.parent: CohortNode | None = None
-        self.subtree: Amounts = {}
-        self.kept: Amounts = {}
+        self.subtree: FlavorAmounts = {}
+        self.kept: FlavorAmounts = {}
         self.limited = False
         """Whether any lending or borrowing limit is set."""
-        self.usage: Amounts = {}
-        self._potential: Amounts = {}
+        self.usage: FlavorAmounts = {}
+        self._potential: FlavorAmounts = {}
 
     def settle(self, lent: Iterable[QuotaNode] = ()) -> None:
         """Computes subtree quota and the kept part of it, from the own quotas and those of the children, which are
@@ -272,7 +272,7 @@ class QueueNode(QuotaNode):
         self.reserved: dict[Key, Reservation] = {}
         self._priorities: dict[int, int] = {}
         """How many of those have a priority."""
-        self._below: dict[int, Amounts] = {}
+        self._below: dict[int, FlavorAmounts] = {}
         """Cache: the usage of workloads below a priority."""
         self._owned = True
         self._lowest: float | None = None

@@ -16,7 +16,7 @@ from core.model import FlavorResource
 from core.quota.node import QuotaNode
 
 _NOTHING: Mapping[FlavorResource, int] = {}
-Rank = tuple[int, float]
+ShareRank = tuple[int, float]
 """The order of shares: members of weight 0 that borrow are after all others, and ordered by what they borrow."""
 
 
@@ -33,7 +33,7 @@ class DominantShare(Struct, frozen=True, gc=False):
         return bool(self.borrowed)
 
     @property
-    def rank(self) -> Rank:
+    def rank(self) -> ShareRank:
         """Sort key; the lowest is the first to be admitted, the highest the first to be preempted."""
         if self.ratio == 0:
             return (0, 0.0)

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 
 from core.model.policy import SchedulingPolicy
 from core.quota.node import CohortNode, QuotaNode
-from core.quota.shares import DominantShare, Rank, share
+from core.quota.shares import DominantShare, ShareRank, share
 from core.quota.tree import root_name
 from core.scheduling.nomination import Entry
 
-_Order = tuple[bool, bool, Rank, int, float, str]
+_Order = tuple[bool, bool, ShareRank, int, float, str]
 
 
 def tournament(entries: Iterable[Entry], policy: SchedulingPolicy) -> Iterator[Entry]:

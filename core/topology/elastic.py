@@ -13,12 +13,12 @@ from core.model import TopologyAssignment, TopologyDomain
 from core.topology.nodes import Domains, Tree
 from core.topology.request import Asked, Misfit
 
-Search = Callable[[Domains, Asked], dict[int, int] | Misfit]
+DomainSearch = Callable[[Domains, Asked], dict[int, int] | Misfit]
 """Finds the leaves for a pod set, and the number of pods on each."""
 
 
 def scaled(
-    domains: Domains, workers: Asked, leader: Asked | None, search: Search
+    domains: Domains, workers: Asked, leader: Asked | None, search: DomainSearch
 ) -> dict[str, TopologyAssignment | Misfit] | None:
     """Returns the assignments of the pod sets with what changes in the number of workers; None if there is nothing to
     keep, because there is no previous assignment or a domain of it has no nodes any more.

@@ -79,7 +79,7 @@ class VariantFamily:
         return _has_reservation(variant) and variant.holds(Condition.ADMITTED) and not evicted
 
 
-Rule = Callable[[VariantFamily], Action | None]
+VariantRule = Callable[[VariantFamily], Action | None]
 
 
 def decide(family: VariantFamily) -> Action:
@@ -317,7 +317,7 @@ def may_preempt(f: VariantFamily) -> Action | None:
     return _status(candidate, replace(candidate, gate_states=opened), event)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[VariantRule, ...] = (
     over,
     marked,
     gated,

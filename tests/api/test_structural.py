@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from api.builtin import BOOLEAN, QUANTITY, TEXT, fields, list_of, map_of
 from api.errors import MOST
-from api.structural import Form, Schema, violations
+from api.structural import AnySchema, Form, violations
 from api.v1beta2.base import QUANTITY_PATTERN
 from bench.reviews import MUTATE, review, spoil
 from core.jobs.kinds import BATCH_JOB
@@ -90,5 +90,5 @@ def test_a_form_is_refused_that_restricts_what_the_check_in_c_does_not_know() ->
     [(list_of(TEXT), [1] * 10 * MOST), (map_of(TEXT), dict.fromkeys(map(str, range(10 * MOST)), 1))],
     ids=["a list", "a map"],
 )
-def test_checking_stops_when_enough_errors_are_found(schema: Schema, value: Any) -> None:
+def test_checking_stops_when_enough_errors_are_found(schema: AnySchema, value: Any) -> None:
     assert len(violations(schema, value)) == len(Form(schema).errors(value)) == MOST

@@ -24,7 +24,7 @@ from certs.live import LiveContext
 from certs.plan import RenewalPolicy
 from tests.app.http import Wire
 from tests.eventually import PATIENCE
-from webhook.routes import Answer, Body
+from webhook.routes import ReceivedBody, StatusAndBody
 
 PATIENT = Deadlines(
     handshake=PATIENCE, idle=PATIENCE, head=PATIENCE, call=PATIENCE, answer=PATIENCE, stream=PATIENCE, closing=0.5
@@ -83,13 +83,13 @@ async def serving(
 ) -> AsyncIterator[Served]:
     served: Served
 
-    async def echo(body: Body) -> Answer:
+    async def echo(body: ReceivedBody) -> StatusAndBody:
         return 200, str(len(body)).encode()
 
-    async def mirror(body: Body) -> Answer:
+    async def mirror(body: ReceivedBody) -> StatusAndBody:
         return 200, bytes(body)
 
-    async def slow(body: Body) -> Answer:
+    async def slow(body: ReceivedBody) -> StatusAndBody:
         served.entered.set()
         await served.release.wait()
         return 200, b"at last"
@@ -97,7 +97,7 @@ async def serving(
     async def page(request: Request) -> PlainTextResponse:
         return PlainTextResponse("page")
 
-    async def broken(body: Body) -> Answer:
+    async def broken(body: ReceivedBody) -> StatusAndBody:
         raise RuntimeError("a mistake of ours")
 
     hooks = {"/echo": echo, "/mirror": mirror, "/slow": slow, "/broken": broken}

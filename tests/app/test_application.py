@@ -10,7 +10,7 @@ from starlette.routing import Route as Page
 
 from app.application import Application
 from app.metrics import ProcessMetrics
-from webhook.routes import Answer, Body
+from webhook.routes import ReceivedBody, StatusAndBody
 
 JSON = {"content-type": "application/json"}
 
@@ -25,9 +25,9 @@ async def page(request: object) -> PlainTextResponse:
 
 async def test_nothing_lies_between_the_application_and_a_hook() -> None:
     callers: list[str] = []
-    bodies: list[Body] = []
+    bodies: list[ReceivedBody] = []
 
-    async def route(body: Body) -> Answer:
+    async def route(body: ReceivedBody) -> StatusAndBody:
         assert body == b'{"a": 1}'
         bodies.append(body)
         frame = sys._getframe(1)
@@ -46,7 +46,7 @@ async def test_nothing_lies_between_the_application_and_a_hook() -> None:
 
 
 async def test_a_sentence_is_sent_as_text_and_paths_are_exact() -> None:
-    async def route(body: Body) -> Answer:
+    async def route(body: ReceivedBody) -> StatusAndBody:
         return 400, b"no review"
 
     metrics = ProcessMetrics()
@@ -67,7 +67,7 @@ async def test_a_sentence_is_sent_as_text_and_paths_are_exact() -> None:
     ids=["answered", "refused", "failed"],
 )
 async def test_every_call_is_counted_with_its_status(content: bytes, headers: dict[str, str], status: int) -> None:
-    async def route(body: Body) -> Answer:
+    async def route(body: ReceivedBody) -> StatusAndBody:
         return 200, orjson.dumps({**orjson.loads(body)})
 
     metrics, heard = ProcessMetrics(), list[str]()

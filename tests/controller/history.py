@@ -7,7 +7,7 @@ from pathlib import Path
 from api.names import PreemptedReason
 from controller.history.database import FILE, Database, Sqlite
 from controller.history.schema import statements
-from core.history.record import Entry, JobOrigin, QuotaRecord, entries
+from core.history.record import HistoryEntry, JobOrigin, QuotaRecord, entries
 from core.model import Admission, FlavorResource, Key, PodSetAssignment, Workload, messages
 from core.model.workload import replace
 from core.workload import transitions
@@ -23,8 +23,8 @@ def held(job: Workload, queue: str, cpu: int, at: float) -> Workload:
     return transitions.reserved(job, admission, at)
 
 
-def life(*versions: tuple[float, Workload | None], user: str) -> list[Entry]:
-    found: list[Entry] = []
+def life(*versions: tuple[float, Workload | None], user: str) -> list[HistoryEntry]:
+    found: list[HistoryEntry] = []
     before: Workload | None = None
     for at, version in versions:
         known = version or before
@@ -44,7 +44,7 @@ def recorded(directory: Path) -> Path:
     return directory
 
 
-def short_history() -> list[Entry]:
+def short_history() -> list[HistoryEntry]:
     """Of ClusterQueues cq-a and cq-b, four CPUs each, in one cohort: ``low`` of alice borrows from cq-b for an hour,
     and is preempted by ``high`` of bob in another namespace, which waits half an hour and runs for an hour. ``low``
     runs again after an hour, until four hours have passed; ``next`` of alice waits all the time.
@@ -64,7 +64,7 @@ def short_history() -> list[Entry]:
         901.0,
     )
     done = transitions.finished
-    quotas: list[Entry] = [QuotaRecord(name, "team", 0.0, {CPU: 4000}) for name in COHORTS]
+    quotas: list[HistoryEntry] = [QuotaRecord(name, "team", 0.0, {CPU: 4000}) for name in COHORTS]
     return [
         *quotas,
         *life((0.0, low), (600.0, first), (3_600.0, gone), user="alice"),
@@ -82,5 +82,5 @@ def short_history() -> list[Entry]:
     ]
 
 
-def write(database: Database, several: list[Entry], now: float = 14_400.0) -> None:
+def write(database: Database, several: list[HistoryEntry], now: float = 14_400.0) -> None:
     database.write([each for entry in several for each in statements(entry, now)])

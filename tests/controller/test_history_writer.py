@@ -23,7 +23,7 @@ from controller.history.database import FILE, Sqlite
 from controller.history.history import History, HistoryReader, opened
 from controller.history.schema import statements
 from controller.settings import HistorySettings
-from core.history.record import Entry, LifeRecord, Use, UseEnd
+from core.history.record import HistoryEntry, LifeRecord, Use, UseEnd
 from core.model import Key
 from tests.controller.test_caches import filled, made, workload
 from tests.eventually import eventually
@@ -247,7 +247,7 @@ def _kill_many(path: Path) -> None:
             uid = f"w-{number}"
             record = LifeRecord(uid, "ns", uid, "Job", uid, "alice", "lq", "cq", 0, "", float(number))
             use = Use(uid, "default", "cpu", float(number), 1000, "ns", "alice", "lq", "cq", "")
-            several: list[Entry] = [record, use, UseEnd(uid, number + 1.0)]
+            several: list[HistoryEntry] = [record, use, UseEnd(uid, number + 1.0)]
             database.write([each for entry in several for each in statements(entry, number)])
             tell(number)
 

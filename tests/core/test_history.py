@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from api.names import PreemptedReason
 from core.history.record import (
     DeletedWorkload,
-    Entry,
+    HistoryEntry,
     JobOrigin,
     LifeRecord,
     QuotaAttempt,
@@ -38,7 +38,7 @@ TEXT = messages.preempted(PREEMPTOR, PreemptedReason.IN_CLUSTER_QUEUE, "/cq", "/
 GONE = transitions.preempted(HELD, PreemptedReason.IN_CLUSTER_QUEUE, TEXT, 1_050.0)
 
 
-def of_type(found: list[Entry], kind: type[Entry]) -> list[Entry]:
+def of_type(found: list[HistoryEntry], kind: type[HistoryEntry]) -> list[HistoryEntry]:
     return [each for each in found if isinstance(each, kind)]
 
 

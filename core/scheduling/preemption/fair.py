@@ -17,11 +17,11 @@ from api.names import PreemptedReason, PreemptionPolicy
 from core.model import FlavorResource
 from core.model.policy import Strategy
 from core.quota.node import CohortNode, QueueNode, QuotaNode
-from core.quota.shares import DominantShare, Rank, share
+from core.quota.shares import DominantShare, ShareRank, share
 from core.quota.usage import Reservation
 from core.scheduling.preemption.candidates import Candidate, Preemptor, Room, fill_back
 
-_LOWEST: Rank = (0, -1.0)
+_LOWEST: ShareRank = (0, -1.0)
 
 
 def fair_targets(
@@ -194,7 +194,7 @@ class _Descent:
             self._out.add(id(cohort))
         return queue
 
-    def _greatest_queue(self, cohort: CohortNode) -> tuple[QueueNode | None, Rank]:
+    def _greatest_queue(self, cohort: CohortNode) -> tuple[QueueNode | None, ShareRank]:
         best: QueueNode | None = None
         best_rank = _LOWEST
         for queue in cohort.queues:
@@ -207,7 +207,7 @@ class _Descent:
                 best, best_rank = queue, found.rank
         return best, best_rank
 
-    def _greatest_cohort(self, cohort: CohortNode) -> tuple[CohortNode | None, Rank]:
+    def _greatest_cohort(self, cohort: CohortNode) -> tuple[CohortNode | None, ShareRank]:
         best: CohortNode | None = None
         best_rank = _LOWEST
         for child in cohort.cohorts:

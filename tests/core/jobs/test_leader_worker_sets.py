@@ -13,7 +13,7 @@ from core.jobs.actions import CreateWorkload, DeleteWorkload, Problem, UpdateWor
 from core.jobs.fields import changed
 from core.jobs.kinds import POD
 from core.jobs.leader_worker_sets import GROUP_INDEX, LEADER_NAME, MOST_CREATED, LeaderWorkerSetSituation, name, steps
-from core.jobs.pod_owner_groups import Step
+from core.jobs.pod_owner_groups import GroupStep
 from core.jobs.pod_owners import LEADER_WORKER_SET
 from core.model import Key, Raw
 from core.wire.merge import merged
@@ -30,7 +30,7 @@ def made(*, replicas: int = 2, size: int = 3, leader: bool = True, queue: str = 
     return {"metadata": metadata, "spec": spec, "status": {}}
 
 
-def decided(owner: Raw, workloads: list[Raw] | None = None, *pods: Raw) -> list[Step]:
+def decided(owner: Raw, workloads: list[Raw] | None = None, *pods: Raw) -> list[GroupStep]:
     found = workloads or []
     return [
         step

@@ -13,7 +13,7 @@ from api.names import Annotation, Label
 from core.actions import Delete, Patch
 from core.jobs.actions import CreateWorkload, Problem, UpdateWorkload, UpdateWorkloadStatus
 from core.jobs.kinds import POD, kind_at
-from core.jobs.pod_owner_groups import Step
+from core.jobs.pod_owner_groups import GroupStep
 from core.jobs.pod_owners import STATEFUL_SET
 from core.jobs.stateful_sets import StatefulSetSituation, is_workload_of, name, settles_in, steps, workload_names
 from core.model import Admission, Key, PodSetAssignment, Raw
@@ -29,7 +29,7 @@ def stateful_set(*, replicas: int = 2, status: Raw | None = None, queue: str = "
     return {"metadata": metadata, "spec": {"replicas": replicas, "template": template}, "status": status or {}}
 
 
-def decided(owner: Raw, raw: Raw | None = None, *pods: Raw) -> list[Step]:
+def decided(owner: Raw, raw: Raw | None = None, *pods: Raw) -> list[GroupStep]:
     return [step for step in steps(situation(owner, raw, *pods)) if step is not None]
 
 
