@@ -35,7 +35,7 @@ from controller.reconcilers.managed import Managed
 from controller.settings import ControllerSettings
 from core.guard.domains import DomainKey, GrantedDomains, RunningInDomains, granted_domains
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, holds, reserved, since
-from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge
+from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge, of_ended_job
 from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, over, overlap
 from core.guard.pods import RUNNING, Accounting, Kin, PodShape, RunningPod
 from core.jobs import meta
@@ -731,6 +731,7 @@ class PodGuard:
                 verdict = replace(verdict, evict=(), delete=())
             if verdict is None:
                 continue
+            verdict = of_ended_job(verdict, workloads, self._size(counted, now))
             try:
                 if await self._act(counted, verdict, workloads):
                     acted.add(counted.account)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from api import quantity
@@ -21,6 +21,7 @@ LEAVES_SECONDS: Final = 5.0
 """So long pods that had quota may run on without it: the controller of an ended job, or of one with fewer pods, deletes
 them in this time. Pods beyond what was granted before, and pods that nobody controls, have no such time.
 """
+ENDED: Final = "their job has ended"
 _REPLACED: Final = (
     ", again and again: pods that replace them start before these have terminated (a Job with podReplacementPolicy:"
     " Failed waits for that)"
@@ -131,6 +132,15 @@ def judge(
         at_once = (*strays, *filter(_below_a_pod, own))
         return GuardVerdict(text, evict, at_once, end) if evict or at_once or end else None
     return GuardVerdict(text, delete=(*strays, *own), end=end)
+
+
+def of_ended_job(verdict: GuardVerdict, workloads: Iterable[Workload], size: Grant) -> GuardVerdict:
+    """Returns a verdict whose sentence says that the job has ended, where it has: it had quota a moment ago (``size``),
+    and has none. How soon its pods are gone is then up to its controller and to the nodes.
+    """
+    if reserved(workloads).pods or not size.pods:
+        return verdict
+    return replace(verdict, sentence=f"{verdict.sentence}; {ENDED}")
 
 
 def outside(charged: Iterable[Charged], domains: GrantedDomains | None) -> str:

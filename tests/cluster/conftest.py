@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from core.guard.judge import ENDED
 from devcluster.controlplane import ControlPlane
 from tests.cluster.world import World
 from tests.serving import Served, Service
@@ -52,6 +53,8 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[None]:
     account = f'"account":"{world.namespace}/'
     found = [line for line in served.log[before:] if "pods run without quota" in line and account in line]
     lines = [line for line in found if '"repeated":' not in line]  # those say later what an earlier test brought about
+    # How soon the pods of a job that has ended are gone is up to its operator and the nodes: to the machine's speed.
+    lines = [line for line in lines if ENDED not in line]
     assert not lines, f"the guard found pods without quota: {lines[:3]}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+import structlog
 
 from api.objects import Resource
 from controller.cache.caches import Caches
@@ -297,8 +298,11 @@ async def test_pods_of_a_job_that_ended_have_a_moment_to_go(world: World) -> Non
     world.condition("Finished")
     await world.after(LEAVES_SECONDS - 1)
     world.at_rest()
-    await world.after(SECOND + 1)
+    with structlog.testing.capture_logs() as logs:
+        await world.after(SECOND + 1)
     assert world.api.deleted[0] == ("a", None)
+    assert logs[0]["what"].startswith("Pods run without quota: 1 pod runs, none admitted; ")
+    assert logs[0]["what"].endswith("; their job has ended")
 
 
 async def test_one_job_after_the_other_that_leaves_pods_gains_no_time(world: World) -> None:

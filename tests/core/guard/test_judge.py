@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, granted, reserved
-from core.guard.judge import Charged, Excess, GuardVerdict, excess, judge, shapes_of
+from core.guard.judge import Charged, Excess, GuardVerdict, excess, judge, of_ended_job, shapes_of
 from core.guard.overlap import AGAIN_SECONDS, OverlapBudget
 from core.guard.pods import Accounting, Lean, RunningPod
 from core.model import Admission, Condition, Key, PodSet, PodSetAssignment, Raw, Workload
@@ -249,3 +249,19 @@ def test_a_pod_that_nobody_controls_has_no_time_after_its_job() -> None:
     found = verdict(*others, Charged(stray, stray=True), of=ended, has=Grant(2, {"cpu": 2000}), current=NOTHING)
     assert found is not None and (found.evict, found.delete) == ((), (stray,))
     assert verdict(*others, of=ended, has=Grant(2, {"cpu": 2000}), current=NOTHING) is None
+
+
+@pytest.mark.parametrize(
+    ("of", "size", "said"),
+    [
+        ((workload(finished=True),), Grant(3, {"cpu": 3000}), "too much runs; their job has ended"),
+        ((), Grant(3, {"cpu": 3000}), "too much runs; their job has ended"),
+        ((workload(),), Grant(3, {"cpu": 3000}), "too much runs"),
+        ((workload(evicted=NOW),), Grant(3, {"cpu": 3000}), "too much runs"),
+        ((), NOTHING, "too much runs"),
+    ],
+    ids=["finished", "deleted", "admitted", "evicted", "never admitted"],
+)
+def test_the_sentence_says_that_the_job_has_ended(of: tuple[Workload, ...], size: Grant, said: str) -> None:
+    """``size`` is what it has, or had a moment ago."""
+    assert of_ended_job(GuardVerdict("too much runs"), of, size) == GuardVerdict(said)
