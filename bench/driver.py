@@ -43,7 +43,7 @@ SILENT_SECONDS = 60.0
 """No event for so long: nothing will happen any more."""
 
 
-MadeCall = Callable[[], Coroutine[Any, Any, object]]
+CallToMake = Callable[[], Coroutine[Any, Any, object]]
 
 
 class Outcome(NamedTuple):
@@ -84,7 +84,7 @@ class Driver:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._ending: set[str] = set()
         """Jobs whose end is written: one that is suspended and admitted again meanwhile ends once."""
-        self._held: dict[str, MadeCall] | None = None
+        self._held: dict[str, CallToMake] | None = None
         """Ends of admitted workloads that do not run yet."""
         self._finished: dict[str, float] = {}
         self._done = asyncio.Event()
@@ -121,7 +121,7 @@ class Driver:
                 with suppress(NotFound):
                     await self._creates.delete(resource, raw["metadata"]["name"])
 
-    async def run(self, limit_seconds: float, ready: MadeCall | None = None) -> Outcome:
+    async def run(self, limit_seconds: float, ready: CallToMake | None = None) -> Outcome:
         """Creates all workloads; returns when all have finished, or the limit has passed, or nothing happens any
         more.
 
@@ -159,7 +159,7 @@ class Driver:
             why=why,
         )
 
-    async def _let_run(self, streams: list[asyncio.Task[None]], ready: MadeCall) -> None:
+    async def _let_run(self, streams: list[asyncio.Task[None]], ready: CallToMake) -> None:
         await asyncio.gather(*streams)
         last = time.perf_counter() + LONGEST_QUIETING_SECONDS
         while time.perf_counter() < min(self._heard_at + QUIET_SECONDS, last):  # noqa: ASYNC110 - each event is later
@@ -273,7 +273,7 @@ class Driver:
             self._started[name] = self._heard_at
             self._end_after_runtime(name, lambda: self._complete(name, found))
 
-    def _end_after_runtime(self, name: str, end: MadeCall) -> None:
+    def _end_after_runtime(self, name: str, end: CallToMake) -> None:
         """Begins the runtime when a workload is first seen admitted; later events do not change it."""
         if self._held is not None:
             self._held.setdefault(name, end)
@@ -348,7 +348,7 @@ class Driver:
         with suppress(NotFound):
             await self._write(verb, resource, "/status", patch)
 
-    async def _write(self, verb: str, resource: Resource, subresource: str, call: MadeCall) -> None:
+    async def _write(self, verb: str, resource: Resource, subresource: str, call: CallToMake) -> None:
         """Makes a call, again if the API server is busy or away, and counts each attempt."""
         for left in reversed(range(ATTEMPTS)):
             status = 201 if verb == "POST" else 200

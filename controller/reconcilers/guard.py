@@ -34,7 +34,7 @@ from controller.reconcilers.living import LivingPods
 from controller.reconcilers.managed import Managed
 from controller.settings import ControllerSettings
 from core.guard.domains import DomainKey, GrantedDomains, RunningInDomains, granted_domains
-from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, holds, reserved, since
+from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, ended, evicted_at, granted, holds, reserved, since
 from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge, of_ended_job
 from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, over, overlap
 from core.guard.pods import RUNNING, Accounting, Kin, PodShape, RunningPod
@@ -104,19 +104,21 @@ class QuotaHolder(NamedTuple):
 class CountedPods:
     """The pods of an account: how many of each shape, without those that terminate.
 
-    ``kind`` is that of its job. ``grant`` is what its Workloads grant, None if that is not computed, and until when if
-    they do not change; ``reserved`` and ``since`` are what they hold and since when. ``left`` is what they granted
-    until ``left_at``, which counts for a moment. ``due`` is when the account is looked at again, 0 if nothing exceeds.
-    ``leaving`` are those that terminate: ``going`` their shapes, without those whose grace period is over (``over``),
-    ``ended`` the uids of those whose grace period was ended, ``spent`` how long they have overlapped. ``strays`` is how
-    many pods nobody controls, and ``acts`` how often in succession something was stopped. ``domains`` are those of its
-    Workloads, and ``nodes`` has the nodes of its pods by uid if it has any. ``moved`` is whether either has changed
-    since they were compared, which is not done before ``settled``; ``outside`` is whether they did not agree.
+    ``kind`` is that of its job, and ``done`` whether that has ended: still so when its Workload is gone. ``grant``
+    is what its Workloads grant, None if that is not computed, and until when if they do not change; ``reserved``
+    and ``since`` are what they hold and since when. ``left`` is what they granted until ``left_at``, which counts
+    for a moment. ``due`` is when the account is looked at again, 0 if nothing exceeds. ``leaving`` are those that
+    terminate: ``going`` their shapes, without those whose grace period is over (``over``), ``ended`` the uids of
+    those whose grace period was ended, ``spent`` how long they have overlapped. ``strays`` is how many pods nobody
+    controls, and ``acts`` how often in succession something was stopped. ``domains`` are those of its Workloads,
+    and ``nodes`` has the nodes of its pods by uid if it has any. ``moved`` is whether either has changed since they
+    were compared, which is not done before ``settled``; ``outside`` is whether they did not agree.
     """
 
     account: QuotaHolder
     shapes: Counter[PodShape]
     kind: str = ""
+    done: bool = False
     grant: Grant | None = None
     reserved: Grant = NOTHING
     since: float = 0.0
@@ -422,6 +424,7 @@ class PodGuard:
             workloads = self._workloads(counted.account)
             counted.grant, counted.reserved = granted(workloads, now), reserved(workloads)
             counted.since = since(workloads, now)
+            counted.done = ended(workloads) if workloads else counted.done
             counted.kind = next((each.owner.kind for each in workloads if each.owner is not None), counted.kind)
             ends = (each + STOPS_SECONDS for each in map(evicted_at, workloads) if each)
             counted.until = min((each for each in ends if each > now), default=inf)
@@ -731,7 +734,8 @@ class PodGuard:
                 verdict = replace(verdict, evict=(), delete=())
             if verdict is None:
                 continue
-            verdict = of_ended_job(verdict, workloads, self._size(counted, now))
+            if counted.done:
+                verdict = of_ended_job(verdict)
             try:
                 if await self._act(counted, verdict, workloads):
                     acted.add(counted.account)

@@ -6,7 +6,7 @@ Separate from the comparison with what runs (``core.guard.judge``, ``core.guard.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from api import names
@@ -14,6 +14,10 @@ from core.model import Requests, Workload
 
 STOPS_SECONDS: Final = 10.0
 """So long after its eviction a Workload's pods may run until their controller has stopped them."""
+_JOB_ENDED: Final = frozenset(
+    {names.FinishedReason.SUCCEEDED, names.FinishedReason.FAILED, names.FinishedReason.OWNER_NOT_FOUND}
+)
+"""The reasons of Finished after which a job runs no more; with others only this Workload of it is over."""
 
 
 class Grant(NamedTuple):
@@ -71,6 +75,14 @@ def holds(workload: Workload) -> bool:
     """Whether a Workload holds quota."""
     reserves = workload.admission is not None and workload.holds(names.Condition.QUOTA_RESERVED)
     return reserves and not workload.holds(names.Condition.FINISHED)
+
+
+def ended(workloads: Collection[Workload]) -> bool:
+    """Whether a job has ended, by its Workloads: none is left that may run, and not only because others replaced it."""
+    done = [each.condition(names.Condition.FINISHED) for each in workloads]
+    return all(each is not None and each.status for each in done) and any(
+        each is not None and each.reason in _JOB_ENDED for each in done
+    )
 
 
 def evicted_at(workload: Workload) -> float:

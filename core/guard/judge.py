@@ -134,12 +134,10 @@ def judge(
     return GuardVerdict(text, delete=(*strays, *own), end=end)
 
 
-def of_ended_job(verdict: GuardVerdict, workloads: Iterable[Workload], size: Grant) -> GuardVerdict:
-    """Returns a verdict whose sentence says that the job has ended, where it has: it had quota a moment ago (``size``),
-    and has none. How soon its pods are gone is then up to its controller and to the nodes.
+def of_ended_job(verdict: GuardVerdict) -> GuardVerdict:
+    """Returns a verdict whose sentence says that the job has ended: how soon its pods are gone is up to its controller
+    and to the nodes.
     """
-    if reserved(workloads).pods or not size.pods:
-        return verdict
     return replace(verdict, sentence=f"{verdict.sentence}; {ENDED}")
 
 

@@ -25,7 +25,7 @@ RESTART_SECONDS: Final = 120.0
 """A moment that passed before a controller began to lead is made up for if it was not longer ago than this."""
 _FAILED: Final = (FinishedReason.FAILED, FinishedReason.FAILED_TO_START)
 
-TextOf = Callable[[Workload], tuple[str, str]]
+WhyOf = Callable[[Workload], tuple[str, str]]
 """Returns the ClusterQueue in which a workload waits, and why."""
 
 
@@ -68,7 +68,7 @@ class Watch:
         found = [self._of_milestone(old, new, each, now) for each in milestones(old, new, now)]
         return [each for several in found for each in several if each.kind in self.policy.wanted]
 
-    def due(self, now: float, find: Callable[[Key], Workload | None], why: TextOf, most: int) -> list[Notification]:
+    def due(self, now: float, find: Callable[[Key], Workload | None], why: WhyOf, most: int) -> list[Notification]:
         """Returns the notifications of waits; looks at no more than ``most`` workloads."""
         found: list[Notification] = []
         for _ in range(most):
@@ -101,7 +101,7 @@ class Watch:
             wait *= 2
         return since + wait
 
-    def _waiting(self, workload: Workload, at: float, why: TextOf) -> list[Notification]:
+    def _waiting(self, workload: Workload, at: float, why: WhyOf) -> list[Notification]:
         since = queued_at(workload)
         queue, message = why(workload)
         seconds = int(at - since)

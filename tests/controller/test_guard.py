@@ -169,11 +169,11 @@ class World:
         after = merged(raw, merged(change, {"metadata": {"resourceVersion": str(self.version)}}))
         self.caches.workloads.observe("MODIFIED", after)
 
-    def condition(self, kind: str) -> None:
+    def condition(self, kind: str, reason: str = "Any") -> None:
         raw = self.caches.workloads.get(Key("ns", self.workload))
         assert raw is not None
         since = stamp(self.now)
-        more = {"type": kind, "status": "True", "reason": "Any", "message": "", "lastTransitionTime": since}
+        more = {"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": since}
         self.change({"status": {"conditions": [*raw["status"]["conditions"], more]}})
 
     async def after(self, seconds: float) -> None:
@@ -298,11 +298,35 @@ async def test_pods_of_a_job_that_ended_have_a_moment_to_go(world: World) -> Non
     world.condition("Finished")
     await world.after(LEAVES_SECONDS - 1)
     world.at_rest()
-    with structlog.testing.capture_logs() as logs:
-        await world.after(SECOND + 1)
+    await world.after(SECOND + 1)
     assert world.api.deleted[0] == ("a", None)
-    assert logs[0]["what"].startswith("Pods run without quota: 1 pod runs, none admitted; ")
-    assert logs[0]["what"].endswith("; their job has ended")
+
+
+async def sentence(world: World) -> str:
+    """What is logged of pods that run on for some time."""
+    with structlog.testing.capture_logs() as logs:
+        await world.after(LEAVES_SECONDS + SECOND)
+    return str(next(each["what"] for each in logs if each["event"] == "pods run without quota"))
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_the_sentence_says_that_the_job_of_the_pods_has_ended(world: World, *, deleted: bool) -> None:
+    world.see(pod("a"))
+    world.condition("Finished", "Succeeded")
+    await world.after(1)
+    raw = world.caches.workloads.get(Key("ns", world.workload))
+    assert raw is not None
+    if deleted:
+        world.caches.workloads.observe("DELETED", raw)
+    assert await sentence(world) == "Pods run without quota: 1 pod runs, none admitted; their job has ended"
+
+
+async def test_a_job_that_waits_again_before_its_pods_are_gone_has_not_ended(world: World) -> None:
+    world.see(pod("a"))
+    world.condition("Evicted")
+    await world.after(2)
+    world.change({"status": {"admission": None, "conditions": []}})
+    assert await sentence(world) == "Pods run without quota: 1 pod runs, none admitted"
 
 
 async def test_one_job_after_the_other_that_leaves_pods_gains_no_time(world: World) -> None:

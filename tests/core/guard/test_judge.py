@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, granted, reserved
-from core.guard.judge import Charged, Excess, GuardVerdict, excess, judge, of_ended_job, shapes_of
+from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, ended, granted, reserved
+from core.guard.judge import Charged, Excess, GuardVerdict, excess, judge, shapes_of
 from core.guard.overlap import AGAIN_SECONDS, OverlapBudget
 from core.guard.pods import Accounting, Lean, RunningPod
 from core.model import Admission, Condition, Key, PodSet, PodSetAssignment, Raw, Workload
@@ -251,17 +251,34 @@ def test_a_pod_that_nobody_controls_has_no_time_after_its_job() -> None:
     assert verdict(*others, of=ended, has=Grant(2, {"cpu": 2000}), current=NOTHING) is None
 
 
-@pytest.mark.parametrize(
-    ("of", "size", "said"),
-    [
-        ((workload(finished=True),), Grant(3, {"cpu": 3000}), "too much runs; their job has ended"),
-        ((), Grant(3, {"cpu": 3000}), "too much runs; their job has ended"),
-        ((workload(),), Grant(3, {"cpu": 3000}), "too much runs"),
-        ((workload(evicted=NOW),), Grant(3, {"cpu": 3000}), "too much runs"),
-        ((), NOTHING, "too much runs"),
-    ],
-    ids=["finished", "deleted", "admitted", "evicted", "never admitted"],
+RELEASED = replace(
+    workload(), admission=None, conditions=(Condition("QuotaReserved", False), Condition("Evicted", True, since=NOW))
 )
-def test_the_sentence_says_that_the_job_has_ended(of: tuple[Workload, ...], size: Grant, said: str) -> None:
-    """``size`` is what it has, or had a moment ago."""
-    assert of_ended_job(GuardVerdict("too much runs"), of, size) == GuardVerdict(said)
+
+
+def finished(reason: str) -> Workload:
+    return replace(workload(), conditions=(Condition("QuotaReserved", True), Condition("Finished", True, reason)))
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        ((finished("Succeeded"),), True),
+        ((finished("Failed"),), True),
+        ((finished("WorkloadSliceReplaced"), finished("Succeeded")), True),
+        ((finished("WorkloadSliceReplaced"), RELEASED), False),
+        ((finished("OutOfSync"),), False),
+        ((finished("FailedToStart"),), False),
+        ((workload(),), False),
+        ((workload(evicted=NOW),), False),
+        ((RELEASED,), False),
+        ((replace(workload(), reclaimable={"main": 3}),), False),
+        ((), False),
+    ],
+    ids=[
+        *("succeeded", "failed", "after another slice", "its new slice waits", "out of sync", "failed to start"),
+        *("admitted", "evicted", "released", "all pods reclaimed", "no Workload"),
+    ],
+)
+def test_a_job_has_ended_when_no_workload_of_it_may_run(of: tuple[Workload, ...], said: bool) -> None:
+    assert ended(of) is said
