@@ -34,8 +34,8 @@ from controller.reconcilers.living import LivingPods
 from controller.reconcilers.managed import Managed
 from controller.settings import ControllerSettings
 from core.guard.domains import DomainKey, GrantedDomains, RunningInDomains, granted_domains
-from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, ended, evicted_at, granted, holds, reserved, since
-from core.guard.judge import LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge, of_ended_job
+from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, evicted_at, granted, holds, job_ended, reserved, since
+from core.guard.judge import ENDED, LEAVES_SECONDS, Charged, Excess, GuardVerdict, excess, judge
 from core.guard.overlap import UNSPENT, OverlapBudget, Spent, limit, over, overlap
 from core.guard.pods import RUNNING, Accounting, Kin, PodShape, RunningPod
 from core.jobs import meta
@@ -424,7 +424,7 @@ class PodGuard:
             workloads = self._workloads(counted.account)
             counted.grant, counted.reserved = granted(workloads, now), reserved(workloads)
             counted.since = since(workloads, now)
-            counted.done = ended(workloads) if workloads else counted.done
+            counted.done = job_ended(workloads) if workloads else counted.done
             counted.kind = next((each.owner.kind for each in workloads if each.owner is not None), counted.kind)
             ends = (each + STOPS_SECONDS for each in map(evicted_at, workloads) if each)
             counted.until = min((each for each in ends if each > now), default=inf)
@@ -735,7 +735,7 @@ class PodGuard:
             if verdict is None:
                 continue
             if counted.done:
-                verdict = of_ended_job(verdict)
+                verdict = replace(verdict, sentence=f"{verdict.sentence}; {ENDED}")
             try:
                 if await self._act(counted, verdict, workloads):
                     acted.add(counted.account)

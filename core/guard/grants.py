@@ -14,7 +14,7 @@ from core.model import Requests, Workload
 
 STOPS_SECONDS: Final = 10.0
 """So long after its eviction a Workload's pods may run until their controller has stopped them."""
-_JOB_ENDED: Final = frozenset(
+_OF_ENDED_JOBS: Final = frozenset(
     {names.FinishedReason.SUCCEEDED, names.FinishedReason.FAILED, names.FinishedReason.OWNER_NOT_FOUND}
 )
 """The reasons of Finished after which a job runs no more; with others only this Workload of it is over."""
@@ -77,11 +77,11 @@ def holds(workload: Workload) -> bool:
     return reserves and not workload.holds(names.Condition.FINISHED)
 
 
-def ended(workloads: Collection[Workload]) -> bool:
+def job_ended(workloads: Collection[Workload]) -> bool:
     """Whether a job has ended, by its Workloads: none is left that may run, and not only because others replaced it."""
     done = [each.condition(names.Condition.FINISHED) for each in workloads]
     return all(each is not None and each.status for each in done) and any(
-        each is not None and each.reason in _JOB_ENDED for each in done
+        each is not None and each.reason in _OF_ENDED_JOBS for each in done
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from api import quantity
@@ -22,6 +22,7 @@ LEAVES_SECONDS: Final = 5.0
 them in this time. Pods beyond what was granted before, and pods that nobody controls, have no such time.
 """
 ENDED: Final = "their job has ended"
+"""Added to the sentence where it is so: how soon such pods are gone is up to their controller and the nodes."""
 _REPLACED: Final = (
     ", again and again: pods that replace them start before these have terminated (a Job with podReplacementPolicy:"
     " Failed waits for that)"
@@ -132,13 +133,6 @@ def judge(
         at_once = (*strays, *filter(_below_a_pod, own))
         return GuardVerdict(text, evict, at_once, end) if evict or at_once or end else None
     return GuardVerdict(text, delete=(*strays, *own), end=end)
-
-
-def of_ended_job(verdict: GuardVerdict) -> GuardVerdict:
-    """Returns a verdict whose sentence says that the job has ended: how soon its pods are gone is up to its controller
-    and to the nodes.
-    """
-    return replace(verdict, sentence=f"{verdict.sentence}; {ENDED}")
 
 
 def outside(charged: Iterable[Charged], domains: GrantedDomains | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, ended, granted, reserved
+from core.guard.grants import NOTHING, STOPS_SECONDS, Grant, granted, job_ended, reserved
 from core.guard.judge import Charged, Excess, GuardVerdict, excess, judge, shapes_of
 from core.guard.overlap import AGAIN_SECONDS, OverlapBudget
 from core.guard.pods import Accounting, Lean, RunningPod
@@ -281,4 +281,4 @@ def finished(reason: str) -> Workload:
     ],
 )
 def test_a_job_has_ended_when_no_workload_of_it_may_run(of: tuple[Workload, ...], said: bool) -> None:
-    assert ended(of) is said
+    assert job_ended(of) is said
