@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,12 +46,7 @@ def with_token(plane: ControlPlane, scratch: Path) -> Path:
     """Returns a kubeconfig of a service account with all rights: as in a cluster a controller writes with its token."""
     binding = ("clusterrolebinding", "bench", "--clusterrole=cluster-admin", "--serviceaccount=default:default")
     plane.kubectl("create", *binding, check=True)
-    token = plane.kubectl("create", "token", "default", "-n", "default", "--duration=24h", check=True).stdout.strip()
-    kubeconfig = json.loads(plane.kubectl("config", "view", "--raw", "-o", "json", check=True).stdout)
-    kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
-    path = scratch / "kubeconfig-with-token"
-    path.write_text(json.dumps(kubeconfig))
-    return path
+    return plane.kubeconfig_of("default", "default", scratch, "--duration=24h")
 
 
 def _command(pid: int) -> str:

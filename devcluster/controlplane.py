@@ -146,6 +146,17 @@ class ControlPlane:
             raise ClusterError(f"kubectl {' '.join(arguments)}: exit {done.returncode}: {done.stderr or done.stdout}")
         return done
 
+    def kubeconfig_of(self, namespace: str, account: str, directory: Path, *options: str) -> Path:
+        """Returns a new kubeconfig in ``directory`` with a token of a service account and nothing else; ``options`` are
+        those of `kubectl create token`.
+        """
+        token = self.kubectl("create", "token", account, "-n", namespace, *options, check=True).stdout.strip()
+        config = json.loads(self.kubeconfig.read_text())
+        config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+        path = directory / f"kubeconfig-{namespace}-{account}"
+        path.write_text(json.dumps(config))
+        return path
+
     def environment(self) -> dict[str, str]:
         """The environment in which kubectl, helm and the like meet this control plane and no other."""
         # kubectl's discovery cache uses the address as key, and ports are reused: each control plane gets its own

@@ -29,7 +29,6 @@ from api.objects import Raw
 from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane
 from operations.uninstall import held
-from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.charted import free_ports
 from tests.eventually import PATIENCE, WAIT, until
 from tests.reviewing import ReviewHandler
@@ -313,7 +312,7 @@ class _Manager:
         config["leaderElection"] = {**config.get("leaderElection", {}), "resourceNamespace": NAMESPACE}
         file = self._directory / "controller_manager_config.yaml"
         file.write_text(yaml.safe_dump(config))
-        kubeconfig = kubeconfig_of(self._plane, NAMESPACE, DEPLOYMENT, self._directory)
+        kubeconfig = self._plane.kubeconfig_of(NAMESPACE, DEPLOYMENT, self._directory)
         self._ended.clear()
         self._thread = threading.Thread(target=self._mount, args=(certs,))
         self._thread.start()

@@ -27,7 +27,6 @@ import yaml
 
 from devcluster import build
 from devcluster.certificates import Authority
-from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.operator_accounts import ACCOUNTS, DRIVER, objects_of
 from tests.cluster.world import World, holds
 from tests.eventually import PATIENCE
@@ -119,7 +118,7 @@ class Operators:
         if program not in self.kubeconfigs:
             account = ACCOUNTS[program]
             self.world.create(*objects_of(account, self.world.namespace))
-            self.kubeconfigs[program] = kubeconfig_of(self.plane, account.namespace, account.name, self.directory)
+            self.kubeconfigs[program] = self.plane.kubeconfig_of(account.namespace, account.name, self.directory)
         return self.kubeconfigs[program]
 
     def run(self, program: str, *arguments: str, restarts: bool = False, **environ: str) -> Path:

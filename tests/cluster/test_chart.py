@@ -31,7 +31,6 @@ from devcluster.certificates import Authority
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from tests.charts.rendering import POLICIES_SERVED, documents, rendered
-from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.charted import CHART, NAMESPACE, RELEASE, ROOT, deployed, get, helm, install, started
 from tests.cluster.steady import creating
 from tests.effort import cases
@@ -296,7 +295,7 @@ def a_user_who_may_edit_a_namespace_sees_why_a_job_waits(plane: ControlPlane, tm
     plane.kubectl("create", "serviceaccount", "user", "-n", "team-a", check=True)
     words = ("rolebinding", "user", "--clusterrole=edit", "--serviceaccount=team-a:user", "-n", "team-a")
     plane.kubectl("create", *words, check=True)
-    file = kubeconfig_of(plane, "team-a", "user", tmp_path)
+    file = plane.kubeconfig_of("team-a", "user", tmp_path)
 
     def as_user(*words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         return plane.kubectl(*words, "-n", "team-a", f"--kubeconfig={file}", stdin=stdin)
@@ -327,7 +326,7 @@ def a_user_who_may_view_a_namespace_uses_the_plugin(plane: ControlPlane, tmp_pat
     plane.kubectl("create", "serviceaccount", "viewer", "-n", "team-a", check=True)
     words = ("rolebinding", "viewer", "--clusterrole=view", "--serviceaccount=team-a:viewer", "-n", "team-a")
     plane.kubectl("create", *words, check=True)
-    file = kubeconfig_of(plane, "team-a", "viewer", tmp_path)
+    file = plane.kubeconfig_of("team-a", "viewer", tmp_path)
 
     def asked(command: str) -> str:
         program = [sys.executable, "-c", "from cli.main import plugin; plugin()", command, job, "-n", "team-a"]

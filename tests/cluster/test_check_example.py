@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.world import EXAMPLES, World
 
 pytestmark = pytest.mark.cluster
@@ -33,7 +32,7 @@ def team(world: World) -> World:
 @contextmanager
 def budget(world: World, directory: Path) -> Iterator[None]:
     """The controller runs, and is killed at the end."""
-    kubeconfig = kubeconfig_of(world.plane, "default", "budget-check", directory)
+    kubeconfig = world.plane.kubeconfig_of("default", "budget-check", directory)
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "AGAIN_SECONDS": "2"}
     command = [sys.executable, str(CHECK / "budget.py")]
     with (directory / "log").open("a") as log, subprocess.Popen(command, env=environment, stderr=log) as process:

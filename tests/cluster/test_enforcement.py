@@ -16,7 +16,7 @@ import pytest
 from api.names import Label
 from core.model import Raw
 from devcluster.controlplane import ControlPlane
-from tests.cluster.accounts import kubeconfig_of, may
+from tests.cluster.accounts import may
 from tests.cluster.operators import Operators
 from tests.cluster.world import World, done
 from tests.eventually import WAIT, until
@@ -79,7 +79,7 @@ def pod(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
         account = f"--serviceaccount={MANAGED}:default"
         plane.kubectl("create", "rolebinding", "jobs", "--role=jobs", account, "-n", namespace, check=True)
     bound = ("--bound-object-kind=Pod", "--bound-object-name=client")
-    file = kubeconfig_of(plane, MANAGED, "default", tmp_path_factory.mktemp("pod"), *bound)
+    file = plane.kubeconfig_of(MANAGED, "default", tmp_path_factory.mktemp("pod"), *bound)
     asked = ("patch", "jobs", f"--kubeconfig={file}", "-n")
     until(lambda: may(plane, *asked, MANAGED) and may(plane, *asked, FREE))
     return file

@@ -29,7 +29,6 @@ from core.jobs.owners import KNOWN
 from devcluster.controlplane import ControlPlane, Spec
 from devcluster.errors import ClusterError
 from devcluster.nodes import NodeGroup
-from tests.cluster.accounts import kubeconfig_of
 from tests.cluster.audit import Audit, Use
 from tests.cluster.charted import NAMESPACE, RELEASE, deployed, get, install
 from tests.cluster.kinds import CASES, CLASS, LONG, RUN_FOR, Case, Life, every_operator, life_of
@@ -446,7 +445,7 @@ def test_metrics_are_read_by_an_account_with_the_right(world: World, tmp_path: P
     plane.kubectl("create", "serviceaccount", "reader", "-n", SPACE, check=True)
     bound = (f"--clusterrole={RELEASE}-metrics-reader", f"--serviceaccount={SPACE}:reader")
     plane.kubectl("create", "clusterrolebinding", "reader", *bound, check=True)
-    file = kubeconfig_of(plane, SPACE, "reader", tmp_path)
+    file = plane.kubeconfig_of(SPACE, "reader", tmp_path)
     token = json.loads(file.read_text())["users"][0]["user"]["token"]
     service = get(plane, "service", f"{RELEASE}-controller-manager-metrics-service", "-n", NAMESPACE)["spec"]
     configuration = get(plane, "configmap", f"{RELEASE}-config", "-n", NAMESPACE)["data"]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from api.objects import Raw
 from cli.main import application
-from tests.cluster.accounts import may
+from tests.cluster.accounts import may, tenant
 from tests.cluster.world import World, job, local_queue, ours
 
 pytestmark = pytest.mark.cluster
@@ -180,16 +180,7 @@ def test_with_the_rights_of_one_namespace_explain_shows_what_they_allow(world: W
     world.job("waits", "q", cpu=2, seconds=HOUR)
     world.until("an event on waits has the reason", lambda: "WaitingForQuota" in world.events("Job", "waits"))
     mine = ("-n", world.namespace)
-    world.plane.kubectl("create", "serviceaccount", "member", *mine, check=True)
-    account = f"--serviceaccount={world.namespace}:member"
-    world.plane.kubectl("create", "rolebinding", "edits", "--clusterrole=edit", account, *mine, check=True)
-    token = world.plane.kubectl("create", "token", "member", *mine, check=True).stdout.strip()
-    settings = json.loads(world.plane.kubeconfig.read_text())
-    settings["users"] = [{"name": user["name"], "user": {"token": token}} for user in settings["users"]]
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(json.dumps(settings))
-
-    as_member = ("--kubeconfig", str(kubeconfig), *mine)
+    as_member = ("--kubeconfig", str(tenant(world.plane, world.namespace, tmp_path)), *mine)
 
     def explained(name: str) -> list[str]:
         words = ["explain", name, *as_member]
@@ -216,6 +207,7 @@ def test_with_the_rights_of_one_namespace_explain_shows_what_they_allow(world: W
 
     kinds = "--resource=workloads,localqueues"
     world.plane.kubectl("create", "role", "sees", "--verb=get,list", kinds, *mine, check=True)
+    account = f"--serviceaccount={world.namespace}:tenant"
     world.plane.kubectl("create", "rolebinding", "sees", "--role=sees", account, *mine, check=True)
     world.until("that role too", lambda: may(world.plane, "list", "workloads.kueue.x-k8s.io", *as_member))
     lines = explained("waits")

@@ -22,7 +22,7 @@ from devcluster.controlplane import ControlPlane, Spec
 from devcluster.nodes import NodeGroup
 from seiretsu.client import Queue
 from seiretsu.client.http import Api
-from tests.cluster.accounts import kubeconfig_of, tenant
+from tests.cluster.accounts import tenant
 from tests.cluster.charted import NAMESPACE, ROOT, deployed, install
 from tests.eventually import PATIENCE, WAIT, until
 
@@ -142,7 +142,7 @@ def test_who_may_view_the_other_namespace_too_sees_its_workloads_by_name(tenants
     for namespace in ("team-a", "team-b"):
         words = ("rolebinding", "both", "--clusterrole=view", "--serviceaccount=team-a:both", "-n", namespace)
         plane.kubectl("create", *words, check=True)
-    file = kubeconfig_of(plane, "team-a", "both", tmp_path)
+    file = plane.kubeconfig_of("team-a", "both", tmp_path)
     until(lambda: "team-b/secret-train" in tenants.ran("explain", "first", kubeconfig=file))
     told = tenants.ran("explain", "first", kubeconfig=file)
     assert "it fits when team-b/secret-train ends" in told
