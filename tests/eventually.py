@@ -14,21 +14,6 @@ WAIT = ("wait", f"--timeout={PATIENCE:g}s")
 """`kubectl wait`."""
 
 
-async def eventually(condition: Callable[[], object], *, within: float = PATIENCE) -> None:
-    """Return as soon as the condition holds; ``TimeoutError`` after ``within`` seconds.
-
-    It is looked at less often in a long wait, and if a look takes long: others need the processor.
-    """
-    began = time.monotonic()
-    async with asyncio.timeout(within):
-        while True:
-            asked = time.monotonic()
-            if condition():
-                return
-            now = time.monotonic()
-            await asyncio.sleep(max(0.002, now - asked, min(0.1, (now - began) / 20)))
-
-
 def answered(question: Callable[[], Answer]) -> tuple[Answer | None, Exception | None]:
     """The answer; none, and the error, where the question looks into something that is not there yet: a field that is
     written later, or the one item of a list.
@@ -37,6 +22,29 @@ def answered(question: Callable[[], Answer]) -> tuple[Answer | None, Exception |
         return question(), None
     except (LookupError, ValueError) as error:
         return None, error
+
+
+async def eventually(condition: Callable[[], object], *, within: float = PATIENCE) -> None:
+    """Return as soon as the condition holds; ``TimeoutError`` after ``within`` seconds. What the condition looks into
+    need not be there yet (``answered``).
+
+    It is looked at less often in a long wait, and if a look takes long: others need the processor.
+    """
+    began = time.monotonic()
+    missing = None
+    try:
+        async with asyncio.timeout(within) as limit:
+            while True:
+                asked = time.monotonic()
+                holds, missing = answered(condition)
+                if holds:
+                    return
+                now = time.monotonic()
+                await asyncio.sleep(max(0.002, now - asked, min(0.1, (now - began) / 20)))
+    except TimeoutError:
+        if not limit.expired():  # it is the condition's own
+            raise
+        raise TimeoutError(f"not within {within:g} s") from missing
 
 
 def until(condition: Callable[[], object], what: str | Callable[[], str] = "") -> None:

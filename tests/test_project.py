@@ -57,6 +57,7 @@ def test_no_wait_of_a_test_has_a_limit_of_its_own() -> None:
     """A limit that only a hang should reach is `PATIENCE` of `tests/eventually.py`."""
     limit = re.compile(r"asyncio\.timeout\(\d|(?<!_)within=\d|[( ]timeout=\d(?! \* PATIENCE)|--timeout=\d")
     meant = {
+        "tests/test_eventually.py",  # the end of a wait in vain itself
         "tests/replicas.py",  # the time after which a probe of Kubernetes fails
         "tests/cluster/test_client.py",  # a job that waits until its caller's time is over
         "tests/core/test_lifecycle.py",  # waitForPodsReady.timeout
