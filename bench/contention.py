@@ -115,6 +115,7 @@ def summary(load: Load, outcome: Outcome) -> dict[str, Any]:
         "evictions": observer.evictions(outcome.events),
         "events": len(outcome.events),
         "broken": [outcome.why] * bool(outcome.why) + broken,
+        "trace": observer.trace(outcome.events, limits(load)) if broken else [],
     }
 
 
@@ -164,6 +165,8 @@ def show_verdict(figures: Mapping[str, Any]) -> None:
     """Prints what the observer found."""
     for sentence in figures["broken"][:20]:
         print(f"BROKEN: {sentence}")
+    for line in figures.get("trace", ()):
+        print(f"    {line}")
     if not figures["broken"]:
         print(f"observer: {figures['events']} events, no rule broken")
 

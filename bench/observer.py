@@ -8,6 +8,9 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+TRACED = 40
+"""Changes that ``trace`` returns."""
+
 
 class Seen(NamedTuple):
     """One state of a Workload. ``at`` is the observer's clock, ``queue`` and ``cpu`` are its reservation.
@@ -84,6 +87,39 @@ def judge(events: Iterable[Seen], limits: CpuLimits, created: Collection[str]) -
     if lost:
         broken.append(f"{len(lost)} of {len(created)} workloads have not finished: {', '.join(lost[:5])}")
     return broken
+
+
+def trace(events: Iterable[Seen], limits: CpuLimits) -> list[str]:
+    """Returns the last changes in the cohort whose quota was exceeded first, up to that moment, a line each; none if
+    none was.
+    """
+    last: dict[str, Seen] = {}
+    used: defaultdict[str, float] = defaultdict(float)
+    changes: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=TRACED))
+    for seen in events:
+        before = last.get(seen.uid)
+        last[seen.uid] = seen
+        for state, sign in ((before, -1), (seen, 1)):
+            if state is not None and state.holds:
+                used[limits.cohort_of[state.queue]] += sign * state.cpu
+        queue = seen.queue or (before.queue if before is not None else "")
+        if not queue:
+            continue
+        cohort = limits.cohort_of[queue]
+        states = {
+            "evicted": seen.evicted,
+            "finished": seen.finished,
+            "deleted": seen.deleted,
+            "admitted": seen.admitted,
+        }
+        words = ", ".join(name for name, holds in states.items() if holds)
+        changes[cohort].append(
+            f"{seen.at:.3f} {seen.name} {seen.uid}: {'holds' if seen.holds else 'does not hold'} {seen.cpu:g} cpu"
+            f" ({words}); {cohort} uses {used[cohort]:g}"
+        )
+        if used[cohort] > limits.cohorts[cohort]:
+            return list(changes[cohort])
+    return []
 
 
 def _exceeded(seen: Seen, limits: CpuLimits, queues: Mapping[str, float], cohorts: Mapping[str, float]) -> list[str]:

@@ -17,6 +17,7 @@ from bench.observer import (
     judge,
     mean_use,
     refill_seconds,
+    trace,
 )
 
 LIMITS = CpuLimits({"a": 15.0, "b": 15.0}, {"a": "all", "b": "all"}, {"all": 20.0})
@@ -49,6 +50,17 @@ def test_a_reservation_beyond_the_quota_of_the_cohort_is_broken() -> None:
     third = seen("three", queue="b", cpu=5.0)
     done = [each._replace(finished=True) for each in (*reserved, third)]
     assert judged(*reserved, third, *done) == ["three: cohort all uses 25 cpu of 20"]
+
+
+def test_the_changes_before_the_quota_was_exceeded_are_traced() -> None:
+    one, two, three = seen("one", 1.0, "a"), seen("two", 2.0, "b"), seen("three", 3.0, "b", 5.0)
+    waiting = seen("one", 0.5)
+    assert trace([waiting, one, two, three, one._replace(at=4.0, finished=True)], LIMITS) == [
+        "1.000 one uid of one: holds 10 cpu (admitted); all uses 10",
+        "2.000 two uid of two: holds 10 cpu (admitted); all uses 20",
+        "3.000 three uid of three: holds 5 cpu (admitted); all uses 25",
+    ]
+    assert trace([waiting, one, two], LIMITS) == []
 
 
 @pytest.mark.parametrize(
