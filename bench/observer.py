@@ -5,11 +5,16 @@ which the API server stored them, with running sums: constant cost for each.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 TRACED = 40
 """Changes that ``trace`` returns."""
+VICTIM_SECONDS = 5.0
+"""The decisions of one cycle are written within this time: what is evicted so soon after a reservation was its victim,
+or that of a head before it.
+"""
 
 
 class Seen(NamedTuple):
@@ -50,9 +55,12 @@ class CpuLimits(NamedTuple):
 def judge(events: Iterable[Seen], limits: CpuLimits, created: Collection[str]) -> list[str]:
     """Returns a sentence for each broken rule.
 
-    The quota of no ClusterQueue and no cohort is exceeded at any moment; a Workload is admitted again only after it was
-    evicted, and at most one Workload of a job holds quota; every workload that was created has finished at the end.
+    The quota of no ClusterQueue and no cohort is exceeded at any moment, but by victims of a preemption that stop: as
+    in Kueue a head may reserve what they leave. A Workload is admitted again only after it was evicted, and at most one
+    Workload of a job holds quota; every workload that was created has finished at the end.
     """
+    events = list(events)
+    evicted_at = _evicted_at(events)
     broken: list[str] = []
     last: dict[str, Seen] = {}
     holder: dict[str, str] = {}
@@ -68,7 +76,7 @@ def judge(events: Iterable[Seen], limits: CpuLimits, created: Collection[str]) -
                 queues[state.queue] += sign * state.cpu
                 cohorts[limits.cohort_of[state.queue]] += sign * state.cpu
         if seen.holds and (before is None or (before.queue, before.cpu) != (seen.queue, seen.cpu)):
-            broken += _exceeded(seen, limits, queues, cohorts)
+            broken += _exceeded(seen, limits, queues, cohorts, partial(_victims, last.values(), seen.at, evicted_at))
         if seen.holds and holder.setdefault(seen.name, seen.uid) != seen.uid:
             broken.append(f"two Workloads of {seen.name} hold quota")
         elif not seen.holds and holder.get(seen.name) == seen.uid:
@@ -90,9 +98,11 @@ def judge(events: Iterable[Seen], limits: CpuLimits, created: Collection[str]) -
 
 
 def trace(events: Iterable[Seen], limits: CpuLimits) -> list[str]:
-    """Returns the last changes in the cohort whose quota was exceeded first, up to that moment, a line each; none if
-    none was.
+    """Returns the last changes in the cohort whose quota was exceeded first (``judge``), up to then, a line each;
+    none if none was.
     """
+    events = list(events)
+    evicted_at = _evicted_at(events)
     last: dict[str, Seen] = {}
     used: defaultdict[str, float] = defaultdict(float)
     changes: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=TRACED))
@@ -117,20 +127,51 @@ def trace(events: Iterable[Seen], limits: CpuLimits) -> list[str]:
             f"{seen.at:.3f} {seen.name} {seen.uid}: {'holds' if seen.holds else 'does not hold'} {seen.cpu:g} cpu"
             f" ({words}); {cohort} uses {used[cohort]:g}"
         )
-        if used[cohort] > limits.cohorts[cohort]:
+        victims = partial(_victims, last.values(), seen.at, evicted_at)
+        if seen.holds and _exceeded(seen, limits, defaultdict(float), used, victims):
             return list(changes[cohort])
     return []
 
 
-def _exceeded(seen: Seen, limits: CpuLimits, queues: Mapping[str, float], cohorts: Mapping[str, float]) -> list[str]:
+def _exceeded(
+    seen: Seen,
+    limits: CpuLimits,
+    queues: Mapping[str, float],
+    cohorts: Mapping[str, float],
+    victims: Callable[[], list[Seen]],
+) -> list[str]:
+    """A sentence for each quota that is exceeded; ``victims`` are those that stop at present."""
     cohort = limits.cohort_of[seen.queue]
     found = []
-    if queues[seen.queue] > limits.queues[seen.queue]:
-        used, limit = queues[seen.queue], limits.queues[seen.queue]
+    used, limit = queues[seen.queue], limits.queues[seen.queue]
+    if used > limit and used - sum(each.cpu for each in victims() if each.queue == seen.queue) > limit:
         found.append(f"{seen.name}: ClusterQueue {seen.queue} uses {used:g} cpu of {limit:g}")
-    if cohorts[cohort] > limits.cohorts[cohort]:
-        found.append(f"{seen.name}: cohort {cohort} uses {cohorts[cohort]:g} cpu of {limits.cohorts[cohort]:g}")
+    used, limit = cohorts[cohort], limits.cohorts[cohort]
+    if used > limit and used - sum(each.cpu for each in victims() if limits.cohort_of[each.queue] == cohort) > limit:
+        found.append(f"{seen.name}: cohort {cohort} uses {used:g} cpu of {limit:g}")
     return found
+
+
+def _evicted_at(events: Iterable[Seen]) -> dict[str, list[float]]:
+    """When each Workload was evicted, by uid."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    last: dict[str, Seen] = {}
+    for seen in events:
+        before = last.get(seen.uid)
+        last[seen.uid] = seen
+        if seen.evicted and not (before is not None and before.evicted):
+            found[seen.uid].append(seen.at)
+    return found
+
+
+def _victims(states: Iterable[Seen], at: float, evicted_at: Mapping[str, list[float]]) -> list[Seen]:
+    """The Workloads that hold quota, and are evicted or soon will be."""
+    return [
+        each
+        for each in states
+        if each.holds
+        and (each.evicted or any(at <= moment <= at + VICTIM_SECONDS for moment in evicted_at.get(each.uid, ())))
+    ]
 
 
 def evictions(events: Iterable[Seen]) -> int:

@@ -52,6 +52,22 @@ def test_a_reservation_beyond_the_quota_of_the_cohort_is_broken() -> None:
     assert judged(*reserved, third, *done) == ["three: cohort all uses 25 cpu of 20"]
 
 
+@pytest.mark.parametrize(
+    ("evicted_at", "broken"),
+    [
+        pytest.param(None, ["three: cohort all uses 25 cpu of 20"], id="nobody stops"),
+        pytest.param(2.5, [], id="one stops already"),
+        pytest.param(4.0, [], id="one is evicted just afterwards"),
+        pytest.param(9.0, ["three: cohort all uses 25 cpu of 20"], id="one is evicted for another reason later"),
+    ],
+)
+def test_what_victims_leave_may_be_reserved_while_they_stop(evicted_at: float | None, broken: list[str]) -> None:
+    held = [seen("one", 1.0, "a"), seen("two", 2.0, "b"), seen("three", 3.0, "b", 5.0)]
+    evicted = [held[0]._replace(at=evicted_at, evicted=True)] if evicted_at is not None else []
+    done = [each._replace(at=10.0, finished=True) for each in held]
+    assert judged(*sorted([*held, *evicted], key=lambda each: each.at), *done) == broken
+
+
 def test_the_changes_before_the_quota_was_exceeded_are_traced() -> None:
     one, two, three = seen("one", 1.0, "a"), seen("two", 2.0, "b"), seen("three", 3.0, "b", 5.0)
     waiting = seen("one", 0.5)

@@ -405,6 +405,23 @@ def test_a_preemptor_keeps_its_place_and_what_it_waits_for() -> None:
     assert isinstance(cycle(found)["w"], Reserve)
 
 
+def test_quota_that_a_preemptor_does_not_need_may_be_reserved_while_its_victims_stop() -> None:
+    """As in Kueue: heads of one cycle that come after a preemptor are judged as if its victims were gone. Until these
+    have stopped, more is reserved than the quota.
+    """
+    reclaims = Preemption(reclaim_within_cohort="Any")
+    found = state(*(cluster_queue(name, 10_000, cohort="all", preemption=reclaims) for name in "abc"))
+    put(found, reserved("large", 20_000, "c"), reserved("other", 9_000, "b"))
+    put(found, workload("preemptor", 5000, queue="a"), workload("one", 1000, queue="b", created=1.0))
+    put(found, workload("two", 1000, queue="c", created=2.0))
+    decisions = cycle(found)
+    assert list(victims_of(decisions["preemptor"])) == ["large"]
+    assert isinstance(decisions["one"], Reserve)
+    assert isinstance(decisions["two"], Reserve), "one cpu is free, two are reserved"
+    (arena,) = found.reservations.arenas.values()
+    assert sum(queue.usage.get(DEFAULT, 0) for queue in arena.queues.values()) == 31_000
+
+
 def test_the_message_to_victims_names_the_preemptor_and_its_queue() -> None:
     found = state(cluster_queue("a", 2, cohort="team", preemption=Preemption("LowerPriority")))
     found.set_cohort("team", Cohort("team", "org"))
