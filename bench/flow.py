@@ -727,9 +727,9 @@ a virtual clock before a model of an API server: two processors, one line, {1000
 write of Seiretsu, {1000 * CREATE:g} ms for a client's create, {1000 * STATUS:g} ms for the status of a queue, \
 {1000 * ON_THE_WAY:g} ms on the way.
 The same code gives the same table on every machine. It shows which way a figure works and how strongly. What a real API
-server does with an eighth of a figure and with eight times as much is in [flow-measured.md](flow-measured.md), what it
-does with the values as they are in [performance.md](performance.md); `controller/kube/flow/limits.py` says which
-measurement set a figure.
+server does with an eighth and with eight times as much of most of them is in [flow-measured.md](flow-measured.md), what
+it does with the values as they are in [performance.md](performance.md); `controller/kube/flow/limits.py` has what was
+measured of each.
 
 Each figure is played with half of its value, as it is, and with twice as much. A number in brackets is what the play
 was given: jobs a second, other clients, how many times longer a write takes, or seconds on the way.

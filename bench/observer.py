@@ -5,8 +5,7 @@ which the API server stored them, with running sums: constant cost for each.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 TRACED = 40
@@ -60,23 +59,15 @@ def judge(events: Iterable[Seen], limits: CpuLimits, created: Collection[str]) -
     Workload of a job holds quota; every workload that was created has finished at the end.
     """
     events = list(events)
-    evicted_at = _evicted_at(events)
+    use = _Use(events, limits)
     broken: list[str] = []
-    last: dict[str, Seen] = {}
     holder: dict[str, str] = {}
     evicted: set[str] = set()
     admitted: set[str] = set()
-    queues: defaultdict[str, float] = defaultdict(float)
-    cohorts: defaultdict[str, float] = defaultdict(float)
-    for seen in events:
-        before = last.get(seen.uid)
-        last[seen.uid] = seen
-        for state, sign in ((before, -1), (seen, 1)):
-            if state is not None and state.holds:
-                queues[state.queue] += sign * state.cpu
-                cohorts[limits.cohort_of[state.queue]] += sign * state.cpu
+    for before, seen in _changes(events):
+        use.change(before, seen)
         if seen.holds and (before is None or (before.queue, before.cpu) != (seen.queue, seen.cpu)):
-            broken += _exceeded(seen, limits, queues, cohorts, partial(_victims, last.values(), seen.at, evicted_at))
+            broken += use.exceeded(seen)
         if seen.holds and holder.setdefault(seen.name, seen.uid) != seen.uid:
             broken.append(f"two Workloads of {seen.name} hold quota")
         elif not seen.holds and holder.get(seen.name) == seen.uid:
@@ -90,7 +81,7 @@ def judge(events: Iterable[Seen], limits: CpuLimits, created: Collection[str]) -
             evicted.discard(seen.uid)
         if before is not None and before.runs and seen.runs and before.queue != seen.queue:
             broken.append(f"{seen.name} moved from {before.queue} to {seen.queue} while it was admitted")
-    finished = {seen.name for seen in last.values() if seen.finished}
+    finished = {seen.name for seen in use.last.values() if seen.finished}
     lost = sorted(set(created) - finished)
     if lost:
         broken.append(f"{len(lost)} of {len(created)} workloads have not finished: {', '.join(lost[:5])}")
@@ -98,115 +89,106 @@ def judge(events: Iterable[Seen], limits: CpuLimits, created: Collection[str]) -
 
 
 def trace(events: Iterable[Seen], limits: CpuLimits) -> list[str]:
-    """Returns the last changes in the cohort whose quota was exceeded first (``judge``), up to then, a line each;
+    """Returns the last changes in the cohort in which a quota was exceeded first (``judge``), up to then, a line each;
     none if none was.
     """
     events = list(events)
-    evicted_at = _evicted_at(events)
-    last: dict[str, Seen] = {}
-    used: defaultdict[str, float] = defaultdict(float)
+    use = _Use(events, limits)
     changes: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=TRACED))
-    for seen in events:
-        before = last.get(seen.uid)
-        last[seen.uid] = seen
-        for state, sign in ((before, -1), (seen, 1)):
-            if state is not None and state.holds:
-                used[limits.cohort_of[state.queue]] += sign * state.cpu
+    for before, seen in _changes(events):
+        use.change(before, seen)
         queue = seen.queue or (before.queue if before is not None else "")
         if not queue:
             continue
         cohort = limits.cohort_of[queue]
-        states = {
-            "evicted": seen.evicted,
-            "finished": seen.finished,
-            "deleted": seen.deleted,
-            "admitted": seen.admitted,
-        }
-        words = ", ".join(name for name, holds in states.items() if holds)
+        words = ", ".join(word for word in ("admitted", "evicted", "finished", "deleted") if getattr(seen, word))
         changes[cohort].append(
             f"{seen.at:.3f} {seen.name} {seen.uid}: {'holds' if seen.holds else 'does not hold'} {seen.cpu:g} cpu"
-            f" ({words}); {cohort} uses {used[cohort]:g}"
+            f" ({words}); {cohort} uses {use.cohorts[cohort]:g}"
         )
-        victims = partial(_victims, last.values(), seen.at, evicted_at)
-        if seen.holds and _exceeded(seen, limits, defaultdict(float), used, victims):
+        if seen.holds and use.exceeded(seen):
             return list(changes[cohort])
     return []
 
 
-def _exceeded(
-    seen: Seen,
-    limits: CpuLimits,
-    queues: Mapping[str, float],
-    cohorts: Mapping[str, float],
-    victims: Callable[[], list[Seen]],
-) -> list[str]:
-    """A sentence for each quota that is exceeded; ``victims`` are those that stop at present."""
-    cohort = limits.cohort_of[seen.queue]
-    found = []
-    used, limit = queues[seen.queue], limits.queues[seen.queue]
-    if used > limit and used - sum(each.cpu for each in victims() if each.queue == seen.queue) > limit:
-        found.append(f"{seen.name}: ClusterQueue {seen.queue} uses {used:g} cpu of {limit:g}")
-    used, limit = cohorts[cohort], limits.cohorts[cohort]
-    if used > limit and used - sum(each.cpu for each in victims() if limits.cohort_of[each.queue] == cohort) > limit:
-        found.append(f"{seen.name}: cohort {cohort} uses {used:g} cpu of {limit:g}")
-    return found
+class _Use:
+    """Running sums of the cpu in use, by ClusterQueue and by cohort; ``last`` is the last state of each Workload."""
+
+    def __init__(self, events: Iterable[Seen], limits: CpuLimits) -> None:
+        self.last: dict[str, Seen] = {}
+        self.queues: defaultdict[str, float] = defaultdict(float)
+        self.cohorts: defaultdict[str, float] = defaultdict(float)
+        self._limits = limits
+        self._evicted_at: defaultdict[str, list[float]] = defaultdict(list)
+        for before, seen in _changes(events):
+            if seen.evicted and not (before is not None and before.evicted):
+                self._evicted_at[seen.uid].append(seen.at)
+
+    def change(self, before: Seen | None, seen: Seen) -> None:
+        """Counts a change."""
+        self.last[seen.uid] = seen
+        for state, sign in ((before, -1), (seen, 1)):
+            if state is not None and state.holds:
+                self.queues[state.queue] += sign * state.cpu
+                self.cohorts[self._limits.cohort_of[state.queue]] += sign * state.cpu
+
+    def exceeded(self, seen: Seen) -> list[str]:
+        """Returns a sentence for each quota, of a Workload's ClusterQueue and cohort, that is exceeded, and not only by
+        victims that stop.
+        """
+        cohort_of, cohort = self._limits.cohort_of, self._limits.cohort_of[seen.queue]
+        found = []
+        used, limit = self.queues[seen.queue], self._limits.queues[seen.queue]
+        if used > limit and used - self._of_victims(seen.at, lambda each: each.queue == seen.queue) > limit:
+            found.append(f"{seen.name}: ClusterQueue {seen.queue} uses {used:g} cpu of {limit:g}")
+        used, limit = self.cohorts[cohort], self._limits.cohorts[cohort]
+        if used > limit and used - self._of_victims(seen.at, lambda each: cohort_of[each.queue] == cohort) > limit:
+            found.append(f"{seen.name}: cohort {cohort} uses {used:g} cpu of {limit:g}")
+        return found
+
+    def _of_victims(self, at: float, counts: Callable[[Seen], bool]) -> float:
+        """The cpu of Workloads that hold quota, and are evicted or soon will be."""
+        return sum(
+            each.cpu
+            for each in self.last.values()
+            if each.holds
+            and counts(each)
+            and (each.evicted or any(at <= moment <= at + VICTIM_SECONDS for moment in self._evicted_at[each.uid]))
+        )
 
 
-def _evicted_at(events: Iterable[Seen]) -> dict[str, list[float]]:
-    """When each Workload was evicted, by uid."""
-    found: defaultdict[str, list[float]] = defaultdict(list)
+def _changes(events: Iterable[Seen]) -> Iterator[tuple[Seen | None, Seen]]:
+    """Yields each state of a Workload with the one before it, None for its first."""
     last: dict[str, Seen] = {}
     for seen in events:
-        before = last.get(seen.uid)
+        yield last.get(seen.uid), seen
         last[seen.uid] = seen
-        if seen.evicted and not (before is not None and before.evicted):
-            found[seen.uid].append(seen.at)
-    return found
-
-
-def _victims(states: Iterable[Seen], at: float, evicted_at: Mapping[str, list[float]]) -> list[Seen]:
-    """The Workloads that hold quota, and are evicted or soon will be."""
-    return [
-        each
-        for each in states
-        if each.holds
-        and (each.evicted or any(at <= moment <= at + VICTIM_SECONDS for moment in evicted_at.get(each.uid, ())))
-    ]
 
 
 def evictions(events: Iterable[Seen]) -> int:
     """How often a Workload that held quota was evicted."""
     count = 0
-    last: dict[str, Seen] = {}
-    for seen in events:
-        before = last.get(seen.uid)
+    for before, seen in _changes(events):
         count += seen.evicted and before is not None and before.holds and not before.evicted
-        last[seen.uid] = seen
     return count
 
 
 def mean_use(events: Iterable[Seen], began: float, ended: float) -> float:
     """The mean cpu of admitted, unfinished Workloads between two moments."""
     total = 0.0
-    last: dict[str, Seen] = {}
-    for seen in events:
-        before = last.get(seen.uid)
+    for before, seen in _changes(events):
         for state, sign in ((before, -1), (seen, 1)):
             if state is not None and state.runs:
                 total += sign * state.cpu * max(0.0, ended - max(seen.at, began))
-        last[seen.uid] = seen
     return total / (ended - began)
 
 
 def admitted_at(events: Iterable[Seen]) -> dict[str, float]:
     """When each workload was admitted for the last time, by name: an evicted one waits again."""
     found: dict[str, float] = {}
-    last: dict[str, Seen] = {}
-    for seen in events:
-        before = last.get(seen.uid)
+    for before, seen in _changes(events):
         if seen.runs and (before is None or not before.runs):
             found[seen.name] = seen.at
-        last[seen.uid] = seen
     return found
 
 
@@ -235,11 +217,9 @@ def idle_while_waiting(
     free = dict(limits.cohorts)
     waiting: dict[str, defaultdict[float, int]] = {cohort: defaultdict(int) for cohort in free}
     since = dict.fromkeys(free, began)
-    last: dict[str, Seen] = {}
     total = 0.0
-    for seen in events:
+    for before, seen in _changes(events):
         cohort = limits.cohort_of[seen.name.partition("/")[0]]
-        before = last.get(seen.uid)
         total += _idle(free[cohort], waiting[cohort]) * (_within(seen.at, began, ended) - since[cohort])
         since[cohort] = _within(seen.at, began, ended)
         for state, sign in ((before, -1), (seen, 1)):
@@ -247,7 +227,6 @@ def idle_while_waiting(
                 free[cohort] -= sign * state.cpu
             elif state is not None and not (state.finished or state.deleted):
                 waiting[cohort][requested[seen.name]] += sign
-        last[seen.uid] = seen
     total += sum(_idle(free[cohort], waiting[cohort]) * (ended - since[cohort]) for cohort in free)
     return total / (ended - began)
 
@@ -270,12 +249,9 @@ def refill_seconds(events: Iterable[Seen], since: float) -> list[float]:
     """
     found: list[float] = []
     freed: deque[float] = deque()
-    last: dict[str, Seen] = {}
-    for seen in events:
-        before = last.get(seen.uid)
+    for before, seen in _changes(events):
         if before is not None and before.holds and not seen.holds and seen.at > since:
             freed.append(seen.at)
         if freed and seen.runs and (before is None or not before.runs):
             found.append(seen.at - freed.popleft())
-        last[seen.uid] = seen
     return found

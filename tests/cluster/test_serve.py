@@ -265,11 +265,8 @@ async def test_a_port_in_use_is_an_error_that_names_it(plane: ControlPlane, serv
 
 async def test_rights_that_do_not_suffice_yet_are_named_and_waited_for(plane: ControlPlane, tmp_path: Path) -> None:
     plane.kubectl("create", "serviceaccount", "nobody", "-n", "default", check=True)
-    token = plane.kubectl("create", "token", "nobody", "-n", "default", check=True).stdout.strip()
-    kubeconfig = json.loads(plane.kubeconfig.read_text())
-    kubeconfig["users"] = [{"name": user["name"], "user": {"token": token}} for user in kubeconfig["users"]]
-    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
-    with serving(tmp_path / "kubeconfig", tmp_path / "certs") as process:
+    kubeconfig = plane.kubeconfig_of("default", "nobody", tmp_path)
+    with serving(kubeconfig, tmp_path / "certs") as process:
         refused = process.logged("Refused, trying again")
         assert refused["doing"] == "installing the CRDs"
         assert 'User "system:serviceaccount:default:nobody" cannot list resource' in refused["error"]
